@@ -1,0 +1,1 @@
+"""The demonstration: the product's own commands, run end to end on two logs."""

@@ -1,0 +1,1 @@
+"""The one reader, validator and exporter of decision logs."""

@@ -1,0 +1,1 @@
+"""Data only: Hydra groups for `canopy-train`, gate files, runtime defaults."""

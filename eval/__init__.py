@@ -1,0 +1,1 @@
+"""Evidence that did not train the policy: estimators, intervals, tiers and promotion."""

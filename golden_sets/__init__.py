@@ -1,0 +1,1 @@
+"""Data only: frozen golden cases, one folder per discipline and version."""

@@ -1,0 +1,1 @@
+"""Serving: slim, free of torch, mlflow, hydra, scikit-learn and pandas."""
