@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -73,6 +74,7 @@ def load_settings(
     }
     path = config or Path(from_env.get("home", ".canopy")) / CONFIG_NAME
     from_file = _read_config(path, required=config is not None)
+    _refuse_secrets(path, from_file)
     try:
         settings = Settings.model_validate(from_file | from_env)
     except ValidationError as error:
@@ -87,6 +89,16 @@ def load_settings(
         for name in Settings.model_fields
     }
     return LoadedSettings(settings, sources)
+
+
+def _refuse_secrets(path: Path, content: Mapping[str, Any]) -> None:
+    # A config file may name servers, never hold a password: files get copied and committed.
+    for name, value in content.items():
+        if isinstance(value, str) and "://" in value and urlsplit(value).password is not None:
+            variable = ENV_PREFIX + str(name).upper()
+            raise SettingError(
+                f"{path}: {name}", "holds a password.", f"Put it in the environment: {variable}."
+            )
 
 
 def _read_config(path: Path, *, required: bool) -> dict[str, Any]:
