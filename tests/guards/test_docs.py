@@ -1,0 +1,66 @@
+"""Docs: generated pages are current, and every public word has its heading."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from canopy.domain.decision import Reason
+from canopy.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+
+pytestmark = pytest.mark.guard
+
+
+def generator():
+    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def undocumented(words, page):
+    """Words that stand nowhere on the page between backticks."""
+    return sorted(set(words) - set(re.findall(r"`([^`\n]+)`", page)))
+
+
+def test_generated_pages_are_current():
+    found = subprocess.run(
+        [sys.executable, ROOT / "docs" / "generate.py", "--check"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+
+
+def test_the_check_fires_on_a_stale_page(tmp_path, monkeypatch, capsys):
+    module = generator()
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "PAGES", {"settings.md": module.settings})
+    monkeypatch.setattr(sys, "argv", ["generate.py", "--check"])
+    assert module.main() == 1
+    assert "settings.md" in capsys.readouterr().err
+
+
+def test_every_setting_command_and_reason_is_documented():
+    commands = ["canopy " + p.name.replace(".", " ") for p in entry_points(group="canopy.commands")]
+    assert commands
+    assert undocumented(commands, (REFERENCE / "commands.md").read_text()) == []
+    assert undocumented(Settings.model_fields, (REFERENCE / "settings.md").read_text()) == []
+    assert undocumented((r.value for r in Reason), (REFERENCE / "words.md").read_text()) == []
+
+
+def test_the_guard_fires_on_an_undocumented_word():
+    assert undocumented(["a", "b"], "only `a` is here") == ["b"]
+
+
+def test_every_shipped_gate_is_documented():
+    page = (REFERENCE / "gates.md").read_text()
+    gates = [path.stem for path in (ROOT / "configs" / "gates").glob("*.yaml")]
+    assert gates
+    assert [name for name in gates if f"## {name}" not in page] == []
