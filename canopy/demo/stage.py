@@ -52,11 +52,13 @@ class Stage:
 
     Attributes:
         home: Canopy's home folder.
+        tenant: Whose rows this run writes; a new one each time, so that it can be run again.
         console: Where people read.
         ran: Every command so far, in order.
     """
 
     home: Path
+    tenant: str
     console: Console
     ran: list[Ran] = field(default_factory=list)
 

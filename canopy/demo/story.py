@@ -1,0 +1,92 @@
+"""The part that every log goes through alike: export, learn, prove, ask the gate."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from canopy.demo.stage import Stage
+from canopy.domain.errors import EXIT_DONE, EXIT_REFUSED
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """A trained policy.
+
+    Attributes:
+        artifact: Its folder.
+        reserve: The log of reserved units, which training never saw.
+        document: What `canopy-train` printed.
+    """
+
+    artifact: Path
+    reserve: Path
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the gate said of a policy.
+
+    Attributes:
+        discipline: Where the policy would serve.
+        policy_id: The policy.
+        passed: True if it was promoted.
+        rows: The gate's table.
+    """
+
+    discipline: str
+    policy_id: str
+    passed: bool
+    rows: Sequence[Mapping[str, Any]]
+
+
+def learn(stage: Stage, discipline: str, objective: str = "awr", *, name: str = "") -> Learnt:
+    """Export the training units of a discipline and train a policy on them."""
+    name = name or discipline
+    train, reserve = (
+        stage.folder / f"{name}-train.parquet",
+        stage.folder / f"{name}-reserve.parquet",
+    )
+    for split, path in (("train", train), ("reserve", reserve)):
+        stage.run(
+            "log", "export", "--tenant", stage.tenant, "--discipline", discipline,
+            "--split", split, "--out", path,
+        )  # fmt: skip
+    trained = stage.run(
+        f"data.path={train}", f"objective={objective}", "seed=1",
+        f"out={stage.folder / 'policies' / name}", f"name={name}",
+        script="canopy-train",
+    )  # fmt: skip
+    document = trained.document
+    stage.table(
+        "Training",
+        ("rows", "left out: reserved", "left out: no reward", "served value (validation)",
+         "greedy value", "temperature", "ESS of weights"),
+        [[document.get(key) for key in (
+            "n_rows", "n_reserved", "n_null_reward", "served_value", "greedy_value",
+            "temperature", "ess")]],
+    )  # fmt: skip
+    return Learnt(Path(document["artifact"]), reserve, document)
+
+
+def prove(stage: Stage, discipline: str, policy: Learnt) -> Verdict:
+    """Gather evidence on the reserved units, then ask the shipped gate."""
+    stage.run(
+        "policy", "evidence", policy.artifact, "--tenant", stage.tenant,
+        "--discipline", discipline, "--log", policy.reserve,
+    )  # fmt: skip
+    asked = stage.run(
+        "policy", "promote", policy.artifact, "--to", "on", "--tenant", stage.tenant,
+        "--discipline", discipline, "--reason", "demonstration",
+        expect=(EXIT_DONE, EXIT_REFUSED),
+    )  # fmt: skip
+    rows = asked.document["rows"]
+    passed = asked.code == EXIT_DONE
+    stage.table(
+        f"The gate says: {'promoted' if passed else 'refused'}",
+        ("tier", "requires", "found", "passed", "reason"),
+        [[row["tier"], row["requirement"], row["found"], row["passed"], row["reason"]]
+         for row in rows],
+    )  # fmt: skip
+    return Verdict(discipline, policy.document["policy_id"], passed, rows)

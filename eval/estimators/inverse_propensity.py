@@ -1,0 +1,123 @@
+"""Estimators that reweigh logged rewards and assume nothing about unlogged ones."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from canopy.domain.errors import RangeError
+from eval.estimators.checks import numbers, require, rows_of, weights
+from eval.estimators.estimate import Estimate, settle
+from eval.estimators.ratios import Ratios, columns
+
+
+def ips(
+    reward: ArrayLike,
+    weight: ArrayLike,
+    *,
+    keep_prob: ArrayLike | None = None,
+    n_decisions: float | None = None,
+) -> Estimate:
+    """Inverse propensity scoring: unbiased under overlap, with the variance of the weights.
+
+    Args:
+        reward: Shape (n,). Observed reward of each logged decision.
+        weight: Shape (n,), at least 0. Target probability over propensity; where rows were
+            dropped, over propensity times keep probability.
+        keep_prob: Shape (n,), in (0, 1]. Probability with which each row was kept; None where
+            every row was.
+        n_decisions: Decisions made, dropped rows included, if logged; None takes the sum of
+            1 / keep probability.
+
+    Returns:
+        The estimate in reward units; refused without rows, weight or overlap.
+
+    Raises:
+        ShapeMismatchError: If the arrays differ in shape.
+        RangeError: If a number is not finite, a weight is negative, or a keep probability lies
+            outside (0, 1]; the row is named, from 1.
+
+    Source:
+        Horvitz and Thompson, A Generalization of Sampling Without Replacement, JASA 1952.
+    """  # noqa: DOC502 - raised by the checks
+    r = numbers("reward", reward)
+    w = weights(weight, len(r))
+    rows = rows_of(len(r), keep_prob, n_decisions)
+    with np.errstate(over="ignore"):
+        ratios = Ratios(columns(w * r), columns(rows.decisions))
+    return settle(ratios, rows, w)
+
+
+def clipped_ips(
+    reward: ArrayLike,
+    weight: ArrayLike,
+    cap: float,
+    reward_max: float = 1.0,
+    *,
+    keep_prob: ArrayLike | None = None,
+    n_decisions: float | None = None,
+) -> Estimate:
+    """Inverse propensity scoring with weights cut at `cap`: less variance, a bias downwards.
+
+    Args:
+        reward: Shape (n,). Observed reward of each logged decision, at most `reward_max`.
+        weight: As for `ips`.
+        cap: Largest weight used, at least 0.
+        reward_max: Largest reward that can occur.
+        keep_prob: As for `ips`.
+        n_decisions: As for `ips`.
+
+    Returns:
+        The estimate in reward units; `bias_bound` is the most that clipping can have taken away.
+        ESS, mean and largest weight are those of the raw weights.
+
+    Raises:
+        ShapeMismatchError: If the arrays differ in shape.
+        RangeError: As for `ips`, or if the cap is negative or a reward exceeds `reward_max`.
+
+    Source:
+        Ionides, Truncated Importance Sampling, JCGS 2008.
+    """
+    r = numbers("reward", reward)
+    w = weights(weight, len(r))
+    if not cap >= 0:
+        raise RangeError("cap", None, cap, "at least 0")
+    require("reward", r, r <= reward_max, f"at most reward_max = {reward_max:g}")
+    rows = rows_of(len(r), keep_prob, n_decisions)
+    ratios = Ratios(columns(np.minimum(w, cap) * r), columns(rows.decisions))
+    with np.errstate(over="ignore"):
+        lost = float(np.maximum(w - cap, 0).sum())
+    bound = reward_max * lost / rows.n_decisions if len(r) else None
+    return settle(ratios, rows, w, bias_bound=bound)
+
+
+def snips(
+    reward: ArrayLike,
+    weight: ArrayLike,
+    *,
+    keep_prob: ArrayLike | None = None,
+    n_decisions: float | None = None,
+) -> Estimate:
+    """Self-normalised inverse propensity scoring: stays within the rewards seen.
+
+    Args:
+        reward: Shape (n,). Observed reward of each logged decision.
+        weight: As for `ips`.
+        keep_prob: As for `ips`; the value needs the weights alone, `mean_weight` needs this.
+        n_decisions: As for `ips`.
+
+    Returns:
+        The estimate in reward units; it moves with a constant added to all rewards.
+
+    Raises:
+        ShapeMismatchError: If the arrays differ in shape.
+        RangeError: As for `ips`.
+
+    Source:
+        Swaminathan and Joachims, The Self-Normalized Estimator for Counterfactual Learning,
+        NeurIPS 2015.
+    """  # noqa: DOC502 - raised by the checks
+    r = numbers("reward", reward)
+    w = weights(weight, len(r))
+    rows = rows_of(len(r), keep_prob, n_decisions)
+    with np.errstate(over="ignore"):
+        ratios = Ratios(columns(w * r), columns(w))
+    return settle(ratios, rows, w)

@@ -1,0 +1,57 @@
+"""Units: rows of one unit stand or fall together, so they are summed before anything else."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from canopy.domain.errors import ShapeMismatchError
+from policy.arrays import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Which unit each row belongs to.
+
+    Attributes:
+        codes: Shape (n,). Number of each row's unit, from 0, in order of first appearance.
+        n_units: How many there are.
+    """
+
+    codes: IntArray
+    n_units: int
+
+    def sums(self, values: FloatArray) -> FloatArray:
+        """Sums by unit.
+
+        Args:
+            values: Shape (n,) or (n, c).
+
+        Returns:
+            Shape (n_units,) or (n_units, c).
+        """
+        if values.ndim == 1:
+            return np.bincount(self.codes, weights=values, minlength=self.n_units)
+        each = [self.sums(values[:, column]) for column in range(values.shape[1])]
+        return np.stack(each, axis=1)
+
+
+def units_of(labels: Sequence[Any] | np.ndarray[Any, Any] | None, n_rows: int) -> Units:
+    """The units of rows.
+
+    Args:
+        labels: Shape (n,). Unit of each row, anything hashable; None makes each row its own.
+        n_rows: Rows there must be.
+
+    Raises:
+        ShapeMismatchError: If there is not one label per row.
+    """
+    if labels is None:
+        return Units(np.arange(n_rows, dtype=np.intp), n_rows)
+    if np.shape(labels) != (n_rows,):
+        raise ShapeMismatchError("units", tuple(np.shape(labels)), (n_rows,))
+    numbered: dict[Any, int] = {}
+    words = labels.tolist() if isinstance(labels, np.ndarray) else labels
+    codes = [numbered.setdefault(word, len(numbered)) for word in words]
+    return Units(np.array(codes, dtype=np.intp), len(numbered))

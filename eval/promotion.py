@@ -1,0 +1,161 @@
+"""Promotion: stored evidence against a gate, and on a pass one audited transition.
+
+Everything is decided in one transaction: the evidence that was read is the evidence that the
+transition names, and a state that moves meanwhile stops it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from canopy.domain.clock import now
+from canopy.domain.decision import Mode
+from canopy.domain.errors import InputError
+from canopy.domain.evidence import (
+    Evidence,
+    EvidenceStatus,
+    Gate,
+    GateReport,
+    Lineage,
+    Tier,
+    judge_gate,
+)
+from canopy.storage.database import Database
+from canopy.storage.rows import EvidenceRow, PolicyRow, PolicyState
+from canopy.storage.unit_of_work import UnitOfWork
+from eval.gates import shipped_gate
+from eval.golden import find_golden
+from eval.tiers.verifiers import verifier_inputs
+from policy.modes import Change, transition
+
+ACTION: Final = "promote"
+"""How transitions made here are named."""
+
+
+def promote(
+    database: Database,
+    tenant: str,
+    discipline: str,
+    policy: str,
+    to: Mode,
+    gate: Gate | None = None,
+    actor: str = "canopy",
+    reason: str = "the gate passed",
+) -> GateReport:
+    """Raise a policy to a mode if the gate of that mode lets it through.
+
+    Args:
+        database: Where policies, evidence and pointers are.
+        tenant: Whose pointer to move; the fleet's serves every tenant without its own.
+        discipline: The craft to serve.
+        policy: Id of a registered policy, or the unique beginning of one.
+        to: The mode: `on` makes it the champion, else it becomes the candidate.
+        gate: The demands; None takes the shipped gate of the mode.
+        actor: Who asks.
+        reason: Why, in words.
+
+    Returns:
+        The gate's verdict. Where it did not pass nothing has changed; where the policy already
+        is what it was to become, nothing needed to.
+
+    Raises:
+        InputError: If there is no gate for the mode, the gate is another mode's, the mode would
+            be lowered, the candidate chooses from another catalog than the champion, or the
+            state moved meanwhile.
+        NotFoundError: If no such policy is registered.
+    """  # noqa: DOC502 - partly raised by the repositories
+    gate = gate or shipped_gate(to)
+    if gate.mode is not to:
+        raise InputError(
+            f"--to {to}", f"the gate is one for {gate.mode}.", f"Name a gate whose mode is {to}."
+        )
+    with database.unit_of_work(tenant) as work:
+        row = work.policies.get(policy)
+        state = work.states.get(discipline)
+        report = judge_gate(
+            gate,
+            stored_evidence(work, row.policy_id),
+            training_lineage(row.manifest),
+            row.policy_id,
+            now(),
+            inputs=todays_inputs(row),
+        )
+        target = _target(work, state, row, to)
+        if report.passed and (target != state or state.tenant_id != tenant):
+            work.states.transition(
+                discipline,
+                champion=target.champion,
+                candidate=target.candidate,
+                mode=to,
+                catalog_hash=target.catalog_hash,
+                actor=actor,
+                reason=reason,
+                evidence_ids=report.evidence_ids,
+                action=ACTION,
+                expected_version=state.version,
+            )
+    return report
+
+
+def stored_evidence(work: UnitOfWork, policy_id: str) -> list[Evidence]:
+    """All stored evidence about a policy, oldest first."""
+    return [
+        Evidence.from_document(row.document, row.created_at)
+        for row in work.evidence.for_policy(policy_id)
+    ]
+
+
+def evidence_row(evidence: Evidence) -> EvidenceRow:
+    """Evidence as storage keeps it."""
+    return EvidenceRow(
+        evidence_id=evidence.evidence_id,
+        policy_id=evidence.policy_id,
+        tier=evidence.tier.value,
+        status=EvidenceStatus(evidence.status).value,
+        document=evidence.document(),
+        created_at=evidence.created_at,
+    )
+
+
+def training_lineage(manifest: Mapping[str, Any]) -> Lineage | None:
+    """What touched a policy's training, as its manifest states it; None if it does not."""
+    stated = manifest.get("lineage")
+    return Lineage.from_document(stated) if isinstance(stated, Mapping) else None
+
+
+def todays_inputs(row: PolicyRow) -> dict[Tier, str]:
+    """What evidence must have been computed from to speak of the policy as it would serve now."""
+    return {Tier.VERIFIERS: verifier_inputs(row.policy_id, find_golden(row.discipline))}
+
+
+def _target(work: UnitOfWork, state: PolicyState, row: PolicyRow, to: Mode) -> PolicyState:
+    """The state that a pass leads to.
+
+    Raises:
+        InputError: If it would expose the policy less than now, or the candidate's catalog is
+            not the champion's.
+    """
+    current = None
+    if state.champion == row.policy_id:
+        current = Mode.ON
+    elif state.candidate == row.policy_id:
+        current = state.mode
+    if transition(current, to).change is Change.LOWER:
+        raise InputError(
+            f"--to {to}", f"the policy is {current} already.", "Promotion never lowers a mode."
+        )
+    if to is Mode.ON:
+        return replace(
+            state, champion=row.policy_id, candidate=None, mode=to, catalog_hash=row.catalog_hash
+        )
+    catalog_hash = state.catalog_hash or row.catalog_hash
+    if state.champion is not None:
+        catalog_hash = work.policies.get(state.champion).catalog_hash
+    if catalog_hash != row.catalog_hash:
+        raise InputError(
+            f"policy {row.policy_id[:12]}",
+            "chooses from another catalog than what serves now, so that their choices cannot be "
+            "compared.",
+            "Train a candidate on the catalog that serves.",
+        )
+    return replace(state, candidate=row.policy_id, mode=to, catalog_hash=catalog_hash)

@@ -1,0 +1,1 @@
+"""One module per tier of evidence; none leans on another."""

@@ -1,0 +1,165 @@
+"""The rows of a log that off-policy estimates may use, as arrays, and how many were left out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from canopy.domain.episode import is_reserved
+from canopy.logs import schema
+from canopy.logs.tabular import DecisionLog
+from eval.intervals.units import Units, units_of
+from policy.arrays import BoolArray, FloatArray, IntArray
+
+_UNKNOWN: Final = -1
+
+
+class Split(StrEnum):
+    """Which units of a log to look at."""
+
+    ALL = "all"
+    """Every unit."""
+    RESERVE = "reserve"
+    """The units kept back: no training of this platform read them."""
+    TRAIN = "train"
+    """The units that training may read."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsableRows:
+    """Rows with a propensity and a reward.
+
+    Attributes:
+        log: Those rows, in the log's order.
+        positions: Shape (n,). Where each stood in the log handed in.
+        reward: Shape (n,), in reward units.
+        propensity: Shape (n,). Logging policy's probability of the plan taken.
+        keep_prob: Shape (n,). Probability that the row was kept; None where every row was.
+        units: Which unit each row belongs to.
+        plans: Plan ids in the order of the matrices; None where the log names none.
+        action: Shape (n,). Index of the plan taken; None without plans.
+        feasible: Shape (n, n_plans): True = feasible; None without plans.
+        logging: Shape (n, n_plans). Logging policy's distribution; None where not logged.
+        n_rows: Rows looked at.
+        n_null_propensity: Of these, left out because nothing was drawn.
+        n_null_reward: Of these, drawn but left out because the outcome is unmeasured.
+    """
+
+    log: DecisionLog
+    positions: IntArray
+    reward: FloatArray
+    propensity: FloatArray
+    keep_prob: FloatArray | None
+    units: Units
+    plans: tuple[str, ...] | None
+    action: IntArray | None
+    feasible: BoolArray | None
+    logging: FloatArray | None
+    n_rows: int
+    n_null_propensity: int
+    n_null_reward: int
+
+    @property
+    def n(self) -> int:
+        """Rows used."""
+        return len(self.reward)
+
+    @property
+    def decisions(self) -> FloatArray:
+        """Shape (n,). Decisions that each row stands for."""
+        return np.ones(self.n) if self.keep_prob is None else 1 / self.keep_prob
+
+    def at_taken(self, matrix: FloatArray | None) -> FloatArray | None:
+        """A matrix's entries at the plans taken, shape (n,); None without a matrix."""
+        if matrix is None or self.action is None:
+            return None
+        return np.asarray(matrix[np.arange(self.n), self.action])
+
+    def distribution(self, name: str) -> FloatArray | None:
+        """A column per plan that holds a distribution; None where a row used lacks it."""
+        matrix = self.log.matrix(name)
+        return None if matrix is None or np.isnan(matrix).any() else matrix
+
+
+def usable_rows(
+    log: DecisionLog,
+    *,
+    split: Split = Split.ALL,
+    units: str | Sequence[Any] | npt.NDArray[Any] | None = None,
+) -> UsableRows:
+    """Pick the rows to estimate from.
+
+    Args:
+        log: A checked log.
+        split: Which units to look at.
+        units: What to resample: a column of the log, or shape (n_rows,) labels; None takes
+            `unit_id`.
+
+    Raises:
+        LogError: If the log has no column of that name.
+        ShapeMismatchError: If there is not one label per row.
+    """  # noqa: DOC502 - raised by the log and the units
+    labels = _labels(log, units)
+    looked_at = _in_split(log.column(schema.UNIT_ID), split)
+    reward = log.column(schema.REWARD)
+    propensity = log.column(schema.PROPENSITY)
+    drawn = looked_at & ~np.isnan(propensity)
+    used = drawn & ~np.isnan(reward)
+    rows = log.take(used)
+    plans = rows.plans
+    feasible = rows.matrix(schema.FEASIBLE)
+    logging = rows.matrix(schema.PROPENSITIES)
+    n = rows.n_rows
+    return UsableRows(
+        log=rows,
+        positions=np.flatnonzero(used),
+        reward=reward[used],
+        propensity=propensity[used],
+        keep_prob=rows.column(schema.KEEP_PROB) if rows.has(schema.KEEP_PROB) else None,
+        units=units_of(labels[used], n),
+        plans=plans,
+        action=None if plans is None else _actions(rows.column(schema.PLAN), plans),
+        feasible=_feasible(feasible, n, plans),
+        logging=None if logging is None or np.isnan(logging).any() else logging,
+        n_rows=int(looked_at.sum()),
+        n_null_propensity=int((looked_at & np.isnan(propensity)).sum()),
+        n_null_reward=int((drawn & np.isnan(reward)).sum()),
+    )
+
+
+def _labels(
+    log: DecisionLog, units: str | Sequence[Any] | npt.NDArray[Any] | None
+) -> npt.NDArray[Any]:
+    if units is None or isinstance(units, str):
+        return log.column(units or schema.UNIT_ID)
+    labels = np.empty(len(units), dtype=object)
+    labels[:] = list(units)
+    units_of(labels, log.n_rows)
+    return labels
+
+
+def _in_split(unit_ids: npt.NDArray[Any], split: Split) -> BoolArray:
+    if split is Split.ALL:
+        return np.ones(len(unit_ids), dtype=np.bool_)
+    words = unit_ids.tolist()
+    reserved = {word: is_reserved(word) for word in set(words)}
+    wanted = split is Split.RESERVE
+    return np.array([reserved[word] is wanted for word in words], dtype=np.bool_)
+
+
+def _actions(taken: npt.NDArray[Any], plans: Sequence[str]) -> IntArray:
+    numbered = {plan: action for action, plan in enumerate(plans)}
+    return np.array([numbered.get(plan, _UNKNOWN) for plan in taken.tolist()], dtype=np.intp)
+
+
+def _feasible(
+    matrix: FloatArray | None, n_rows: int, plans: Sequence[str] | None
+) -> BoolArray | None:
+    if plans is None:
+        return None
+    if matrix is None:
+        return np.ones((n_rows, len(plans)), dtype=np.bool_)
+    return np.asarray(matrix > 0)

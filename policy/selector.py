@@ -1,0 +1,389 @@
+"""Selection: the one writer of propensities.
+
+mask, scores, floor, draw, record, in this order. Whatever keeps the drawn plan from being
+served (an override, a kill switch, a policy that cannot be used) passes through here too, is
+named, and nulls the propensity.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from canopy.domain.decision import Arm, Decision, Mode, Reason, Versions
+from canopy.domain.errors import ArtifactError, NonFiniteScoreError
+from policy.arrays import BoolArray, FloatArray, read_only
+from policy.artifact import Artifact
+from policy.catalog import Catalog
+from policy.distributions import (
+    check_floor,
+    distribution,
+    doctrine,
+    draw,
+    pick,
+    running_sums,
+    served_row,
+)
+from policy.kernel import SHADOW_SUFFIX, kernel_fingerprint, uniform
+from policy.masks import Mask, mask_context, mask_contexts
+from policy.scoring import target_rows
+
+__all__ = [
+    "Choice",
+    "distribution",
+    "doctrine_probabilities",
+    "draw",
+    "kernel_fingerprint",
+    "probabilities",
+    "select",
+    "select_many",
+    "uniform",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Everything that one selection depends on.
+
+    Attributes:
+        catalog: The plans.
+        context: What is known before choosing.
+        key: What the draw is derived from: the same key draws the same plan.
+        artifact: The policy that serves; None for the doctrine policy.
+        mode: State of the discipline's candidate.
+        allowed: Ids of the plans possible now, as the caller says; None for all.
+        override: A plan that the caller imposes.
+        pinned: A plan that a standing pin imposes.
+        killed: True if a kill switch is set.
+        unavailable: True if the policy pointed to could not be loaded.
+        floor: Exploration floor; None for the policy's own (0 for the doctrine policy).
+        candidate: A policy whose choice is logged beside, and never served.
+        arm: Side of the canary that the unit is on; None outside a canary.
+        arm_share: Probability of that arm; None outside a canary.
+    """
+
+    catalog: Catalog
+    context: Mapping[str, object]
+    key: str
+    artifact: Artifact | None = None
+    mode: Mode = Mode.ON
+    allowed: Sequence[str] | None = None
+    override: str | None = None
+    pinned: str | None = None
+    killed: bool = False
+    unavailable: bool = False
+    floor: float | None = None
+    candidate: Artifact | None = None
+    arm: Arm | None = None
+    arm_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """One draw to make: a policy, or the doctrine, in one context."""
+
+    artifact: Artifact | None
+    floor: float
+    features: FloatArray | None
+    mask: Mask
+    u: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    action: int
+    row: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A choice after its mask: what is imposed, or what is to be drawn."""
+
+    choice: Choice
+    mask: Mask
+    floor: float
+    u: float
+    imposed: tuple[Reason, int] | None
+    served: _Draw | None
+    shadow: _Draw | None
+
+
+def select(
+    *,
+    catalog: Catalog,
+    artifact: Artifact | None,
+    context: Mapping[str, object],
+    key: str,
+    mode: Mode = Mode.ON,
+    allowed: Sequence[str] | None = None,
+    override: str | None = None,
+    pinned: str | None = None,
+    killed: bool = False,
+    unavailable: bool = False,
+    floor: float | None = None,
+    candidate: Artifact | None = None,
+    arm: Arm | None = None,
+    arm_share: float | None = None,
+) -> Decision:
+    """Choose a plan for one context; see `Choice` for the arguments.
+
+    Returns:
+        The decision. Its propensity is None wherever the plan to serve was not drawn.
+
+    Raises:
+        ArtifactError: If a policy was made for another catalog.
+        CatalogError: If a plan is named that the catalog does not have.
+        FeatureError: If a context value has a wrong type.
+        RangeError: If the floor lies outside [0, 1].
+    """  # noqa: DOC502 - raised by the parts
+    prepared = _prepare(
+        Choice(
+            catalog=catalog,
+            context=context,
+            key=key,
+            artifact=artifact,
+            mode=mode,
+            allowed=allowed,
+            override=override,
+            pinned=pinned,
+            killed=killed,
+            unavailable=unavailable,
+            floor=floor,
+            candidate=candidate,
+            arm=arm,
+            arm_share=arm_share,
+        )
+    )
+    served = None if prepared.served is None else _draw_one(prepared.served)
+    shadow = None if prepared.shadow is None else _draw_one(prepared.shadow)
+    return _record(prepared, served, shadow)
+
+
+def select_many(requests: Sequence[Choice]) -> list[Decision]:
+    """Choose for many contexts at once; each decision has the bits that `select` gives it.
+
+    Args:
+        requests: The choices, of any mix of catalogs and policies.
+
+    Returns:
+        One decision per choice, in order.
+
+    Raises:
+        ArtifactError: If a policy was made for another catalog.
+        CatalogError: If a plan is named that its catalog does not have.
+        FeatureError: If a context value has a wrong type.
+        RangeError: If a floor lies outside [0, 1].
+    """  # noqa: DOC502 - raised by the parts
+    prepared = [_prepare(choice) for choice in requests]
+    draws = [draw for one in prepared for draw in (one.served, one.shadow) if draw is not None]
+    drawn = iter(_draw_all(draws))
+    decisions = []
+    for one in prepared:
+        served = None if one.served is None else next(drawn)
+        shadow = None if one.shadow is None else next(drawn)
+        decisions.append(_record(one, served, shadow))
+    return decisions
+
+
+def _prepare(choice: Choice) -> _Prepared:
+    """Everything before the draw, one choice at a time: mask, features, what is imposed."""
+    catalog, artifact = choice.catalog, choice.artifact
+    if artifact is not None:
+        _check_catalog(artifact, catalog)
+    mask = mask_context(catalog, choice.context, choice.allowed)
+    u = uniform(choice.key)
+    if choice.floor is not None:
+        check_floor(choice.floor)
+        floor = choice.floor
+    else:
+        floor = 0.0 if artifact is None else artifact.floor
+    imposed = _imposed(choice, mask)
+    served = None
+    if imposed is None:
+        features = None if artifact is None else artifact.schema.encode(choice.context)
+        served = _Draw(artifact, floor, features, mask, u)
+    return _Prepared(choice, mask, floor, u, imposed, served, _shadow(choice, mask))
+
+
+def _check_catalog(artifact: Artifact, catalog: Catalog) -> None:
+    """Refuse to choose among plans that a policy was not made for.
+
+    Raises:
+        ArtifactError: If the catalogs differ.
+    """
+    if artifact.catalog is not catalog and artifact.catalog != catalog:
+        raise ArtifactError(
+            f"policy {artifact.policy_id}",
+            f"was made for catalog {artifact.catalog.content_hash}, not {catalog.content_hash}.",
+            "Train it on the catalog in force, or serve that catalog.",
+        )
+
+
+def _imposed(choice: Choice, mask: Mask) -> tuple[Reason, int] | None:
+    """The plan that is served without a draw, and why; None where a draw decides."""
+    catalog = choice.catalog
+    if choice.killed:
+        return Reason.KILLED, catalog.default
+    if choice.override is not None:
+        return Reason.OVERRIDDEN, catalog.index(choice.override)
+    if choice.pinned is not None:
+        return Reason.PINNED, catalog.index(choice.pinned)
+    if choice.unavailable:
+        return Reason.POLICY_UNAVAILABLE, catalog.default
+    if not mask.n_feasible:
+        return Reason.NO_FEASIBLE_PLAN, catalog.default
+    return None
+
+
+def _shadow(choice: Choice, mask: Mask) -> _Draw | None:
+    """The candidate's own draw; None without a candidate or a feasible plan."""
+    candidate = choice.candidate
+    if candidate is None:
+        return None
+    _check_catalog(candidate, choice.catalog)
+    if not mask.n_feasible:
+        return None
+    features = candidate.schema.encode(choice.context)
+    return _Draw(candidate, candidate.floor, features, mask, uniform(choice.key + SHADOW_SUFFIX))
+
+
+def _draw_one(draw: _Draw) -> _Drawn | None:
+    """One draw; None where the policy's scores give no distribution."""
+    artifact, feasible = draw.artifact, draw.mask.feasible
+    if artifact is None or draw.features is None:
+        catalog = draw.mask.catalog
+        row = doctrine(catalog.weights, catalog.default, feasible, draw.floor)
+    else:
+        scores = artifact.head.scores(draw.features[None], temperature=artifact.temperature)[0]
+        try:
+            row = served_row(scores, feasible, draw.floor, draw.mask.n_feasible)
+        except NonFiniteScoreError:
+            return None
+    return _Drawn(pick(row, running_sums(row), draw.u), read_only(row))
+
+
+def _draw_all(draws: Sequence[_Draw]) -> list[_Drawn | None]:
+    """All draws, those of one policy and floor together."""
+    groups: dict[tuple[int, float], list[int]] = {}
+    for position, one in enumerate(draws):
+        owner = one.mask.catalog if one.artifact is None else one.artifact
+        groups.setdefault((id(owner), one.floor), []).append(position)
+    drawn: list[_Drawn | None] = [None] * len(draws)
+    for members in groups.values():
+        results = _draw_group([draws[position] for position in members])
+        for position, result in zip(members, results, strict=True):
+            drawn[position] = result
+    return drawn
+
+
+def _draw_group(draws: Sequence[_Draw]) -> list[_Drawn | None]:
+    """Draws of one policy with one floor, vectorised."""
+    artifact = draws[0].artifact
+    if len(draws) == 1 or artifact is None:
+        return [_draw_one(draw) for draw in draws]
+    scores = artifact.head.scores(
+        np.array([draw.features for draw in draws]), temperature=artifact.temperature
+    )
+    feasible = np.array([draw.mask.feasible for draw in draws])
+    # Rows that `distribution` would refuse must not fail their neighbours.
+    usable = np.flatnonzero((np.less(scores, np.inf) | ~feasible).all(axis=1))
+    rows = distribution(scores[usable], feasible[usable], draws[0].floor)
+    sums = running_sums(rows)
+    drawn: list[_Drawn | None] = [None] * len(draws)
+    for position, row, cumulated in zip(usable.tolist(), rows, sums, strict=True):
+        action = pick(row, cumulated, draws[position].u)
+        # A copy: one decision must not keep the rows of all its neighbours in memory.
+        drawn[position] = _Drawn(action, read_only(row.copy()))
+    return drawn
+
+
+def _record(prepared: _Prepared, served: _Drawn | None, shadow: _Drawn | None) -> Decision:
+    """The decision: what was drawn or imposed, and with what."""
+    choice, catalog, artifact = prepared.choice, prepared.choice.catalog, prepared.choice.artifact
+    if served is not None:
+        reason = Reason.DOCTRINE if artifact is None else Reason.DRAWN
+        action = served.action
+    else:
+        reason, action = prepared.imposed or (Reason.NON_FINITE_SCORES, catalog.default)
+        artifact = None
+    return Decision(
+        plan=catalog.plan_ids[action],
+        action=action,
+        distribution=None if served is None else served.row,
+        propensity=None if served is None else float(served.row[action]),
+        served=served is not None,
+        mode=choice.mode,
+        arm=choice.arm,
+        reasons=(reason,),
+        versions=Versions(
+            catalog=catalog.content_hash,
+            features=None if artifact is None else artifact.schema.content_hash,
+            policy=None if artifact is None else artifact.policy_id,
+            kernel=kernel_fingerprint(),
+        ),
+        mask=prepared.mask.feasible,
+        u=prepared.u,
+        floor=prepared.floor,
+        arm_share=choice.arm_share,
+        shadow_plan=None if shadow is None else catalog.plan_ids[shadow.action],
+        shadow=None if shadow is None else shadow.row,
+    )
+
+
+def probabilities(
+    artifact: Artifact,
+    columns: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, object]],
+    mask: BoolArray | None = None,
+    *,
+    floor: float | None = None,
+    n_rows: int | None = None,
+) -> FloatArray:
+    """What a policy would serve in each of many contexts, its floor included.
+
+    Args:
+        artifact: The policy.
+        columns: Context columns by key, or one context per row.
+        mask: Shape (n, n_plans): the logged feasibility, which then stands for the rules';
+            None to ask the rules.
+        floor: Exploration floor; None for the policy's own.
+        n_rows: Number of rows, needed where there is no column to count.
+
+    Returns:
+        Shape (n, n_plans); each row has the bits of the distribution that `select` records.
+
+    Raises:
+        FeatureError: If a context value has a wrong type.
+        NonFiniteScoreError: If the policy scores a feasible plan with NaN or +inf.
+        RangeError: If a row has no feasible plan, or the floor is out of range.
+        ShapeMismatchError: If columns and mask differ in rows.
+    """  # noqa: DOC502 - raised by the parts
+    catalog, schema = artifact.catalog, artifact.schema
+    if isinstance(columns, Mapping):
+        n = len(mask) if mask is not None and n_rows is None else n_rows
+        features = schema.encode_many(columns, n_rows=n)
+        feasible = mask_contexts(catalog, columns, n_rows=n) if mask is None else mask
+    else:
+        features = np.array([schema.encode(context) for context in columns])
+        features = features.reshape(len(columns), schema.width)
+        feasible = (
+            np.array([mask_context(catalog, context).feasible for context in columns])
+            if mask is None
+            else mask
+        )
+    return target_rows(
+        artifact.head,
+        features,
+        feasible,
+        temperature=artifact.temperature,
+        floor=artifact.floor if floor is None else floor,
+    )
+
+
+def doctrine_probabilities(catalog: Catalog, mask: BoolArray, *, floor: float = 0.0) -> FloatArray:
+    """What the doctrine policy would serve under each mask, shape of `mask`.
+
+    Raises:
+        RangeError: If a row has no feasible plan, or the floor is out of range.
+    """  # noqa: DOC502 - raised by the doctrine
+    return doctrine(catalog.weights, catalog.default, mask, floor)

@@ -1,0 +1,1 @@
+"""The HTTP process: bytes in, bytes out; every rule lives in the modules it calls."""

@@ -1,0 +1,79 @@
+"""`POST /v1/outcomes`: what became of decisions, added to and never replaced."""
+
+import asyncio
+
+from fastapi import APIRouter, Request, Response
+from pydantic import TypeAdapter
+
+from canopy.domain.clock import now
+from canopy.domain.episode import Outcome
+from canopy.storage.database import Database
+from runtime.bootstrap import runtime_of
+from runtime.http.bodies import Shape, read_body
+from runtime.http.problems import Failure, failure_of
+from runtime.http.responses import batch_response, json_response, problem_responses, takes
+from runtime.http.schemas import (
+    OutcomeBatch,
+    OutcomeBatchAnswer,
+    OutcomeRecorded,
+    OutcomeReport,
+)
+
+_shape = Shape(TypeAdapter(OutcomeReport))
+_dump = TypeAdapter(OutcomeRecorded).dump_json
+
+router = APIRouter()
+
+
+@router.post(
+    "/v1/outcomes",
+    summary="Report what became of a decision",
+    response_model=None,
+    responses={
+        200: {"model": OutcomeRecorded | OutcomeBatchAnswer},
+        **problem_responses(400, 404, 413, 503),
+    },
+    openapi_extra=takes(OutcomeReport, OutcomeBatch),
+)
+async def report(request: Request) -> Response:
+    """Record one measurement, or one per item."""
+    database = runtime_of(request.app).database
+    parsed = _shape.read(await read_body(request))
+    if isinstance(parsed, OutcomeReport):
+        return json_response(_dump(await asyncio.to_thread(_record, database, parsed)))
+    return batch_response(await asyncio.to_thread(_record_items, database, parsed))
+
+
+def _record_items(database: Database, items: list[OutcomeReport | Failure]) -> list[bytes]:
+    bodies = []
+    for place, item in enumerate(items):
+        if isinstance(item, Failure):
+            bodies.append(item.body())
+            continue
+        try:
+            bodies.append(_dump(_record(database, item)))
+        except Exception as error:  # noqa: BLE001 - an item's failure is that item's answer
+            bodies.append(failure_of(error, place=f"items.{place}").body())
+    return bodies
+
+
+def _record(database: Database, report: OutcomeReport) -> OutcomeRecorded:
+    outcome = Outcome(
+        metric=report.metric,
+        value=report.value,
+        observed_at=report.observed_at or now(),
+        unit=report.unit,
+        window=report.window_days,
+        final=report.final,
+    )
+    with database.unit_of_work(report.tenant) as work:
+        work.outcomes.add(report.decision_id, outcome)
+    return OutcomeRecorded(
+        decision_id=report.decision_id,
+        metric=outcome.metric,
+        value=outcome.value,
+        observed_at=outcome.observed_at,
+        unit=outcome.unit,
+        window_days=outcome.window,
+        final=outcome.final,
+    )

@@ -1,0 +1,103 @@
+"""Errors as the HTTP surface words them: a stable code, what is wrong, and where."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from pydantic import TypeAdapter, ValidationError
+from starlette.responses import Response
+
+from canopy.domain.errors import (
+    CanopyError,
+    InputError,
+    NotFoundError,
+    ProtectedRowError,
+    RequestConflictError,
+    RequestInFlightError,
+    ServiceUnreachableError,
+)
+from runtime.http.schemas import Problem
+
+MEDIA_TYPE: Final = "application/problem+json"
+RETRY_AFTER_S: Final = "1"
+
+_CODES: Final[tuple[tuple[type[Exception], int, str], ...]] = (
+    (NotFoundError, 404, "not_found"),
+    (RequestInFlightError, 409, "in_flight"),
+    (ProtectedRowError, 409, "protected"),
+    (RequestConflictError, 422, "request_conflict"),
+    (ServiceUnreachableError, 503, "unreachable"),
+    (ValidationError, 400, "bad_request"),
+    (CanopyError, 400, "bad_request"),
+)
+
+_dump = TypeAdapter(Problem).dump_json
+_log = structlog.get_logger()
+
+
+class BodyTooLargeError(InputError):
+    """A body or a part of it is larger than the surface takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A problem with the status it travels under."""
+
+    status: int
+    problem: Problem
+
+    def body(self) -> bytes:
+        """The problem as JSON."""
+        return _dump(self.problem)
+
+    def response(self) -> Response:
+        """The problem as a whole response."""
+        response = Response(self.body(), status_code=self.status, media_type=MEDIA_TYPE)
+        if self.status in {409, 503}:
+            response.headers["Retry-After"] = RETRY_AFTER_S
+        return response
+
+
+def failure_of(error: Exception, *, place: str | None = None) -> Failure:
+    """What the caller is told of an error; one that nobody foresaw is logged whole.
+
+    Args:
+        error: The error.
+        place: Prefix of the place, such as `items.3`.
+
+    Returns:
+        The status and the problem.
+    """
+    if isinstance(error, BodyTooLargeError):
+        return Failure(413, Problem(error="too_large", message=str(error), place=error.place))
+    for kind, status, code in _CODES:
+        if isinstance(error, kind):
+            where = _joined(place, _place(error))
+            return Failure(status, Problem(error=code, message=_message(error), place=where))
+    _log.error("unforeseen", exc_info=error)
+    message = "Something failed here that nobody foresaw; the log of the process tells more."
+    return Failure(500, Problem(error="internal", message=message, place=place))
+
+
+def _place(error: Exception) -> str | None:
+    if isinstance(error, ValidationError):
+        loc = error.errors(include_url=False, include_context=False, include_input=False)[0]["loc"]
+        return ".".join(str(part) for part in loc) or None
+    if isinstance(error, InputError):
+        return error.place
+    if isinstance(error, NotFoundError):
+        return error.noun
+    if isinstance(error, RequestConflictError | RequestInFlightError):
+        return "request_id"
+    return None
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        return f"{first['msg']}. See /openapi.json for what is expected."
+    return str(error)
+
+
+def _joined(prefix: str | None, place: str | None) -> str | None:
+    return ".".join(part for part in (prefix, place) if part) or None

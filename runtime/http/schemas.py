@@ -1,0 +1,285 @@
+"""What the HTTP surface takes and answers: typed, bounded, with examples."""
+
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+from uuid import UUID
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+
+from canopy.domain.episode import PRIMARY_METRIC
+
+MAX_ITEMS: Final = 1024
+MAX_BODY_BYTES: Final = 16 * 2**20
+MAX_WINDOW_DAYS: Final = 3650
+
+# A NUL cannot be stored as text, and one such row would fail the whole commit it shares.
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
+PlanId = Annotated[str, StringConstraints(min_length=1, max_length=4000, pattern=r"^[^\x00]+$")]
+
+EXAMPLE_ID: Final = "0197f3a2-5c1e-7d4b-9a60-3f1d2c4b5a69"
+EXAMPLE_PLAN: Final = "opening=story,length=short"
+
+
+def _config(example: dict[str, Any]) -> ConfigDict:
+    return ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [example]})
+
+
+class Selection(BaseModel):
+    """A request to choose a plan.
+
+    Attributes:
+        request_id: The caller's own id; the same id and body read the same answer.
+        tenant: Whose decision this is.
+        discipline: Which catalog and policy choose.
+        unit_id: Whom the decision concerns; units, not requests, are reserved and split.
+        context: What is known before choosing, by feature name.
+        allowed: Plans that are possible right now; None leaves it to the catalog's rules.
+        override: A plan the caller imposes; the row then carries no propensity.
+        kind: `synthetic` for generated traffic, which no evidence ever mixes with real.
+    """
+
+    model_config = _config({
+        "request_id": "order-7781",
+        "tenant": "acme",
+        "discipline": "public_copy",
+        "unit_id": "customer-42",
+        "context": {"channel": "mail", "past_replies": 3},
+    })
+
+    request_id: Name
+    tenant: Name
+    discipline: Name
+    unit_id: Name
+    context: dict[str, Any]
+    allowed: list[PlanId] | None = None
+    override: PlanId | None = None
+    kind: Literal["real", "synthetic"] = "real"
+
+
+class SelectionBatch(BaseModel):
+    """Many selections in one call; each succeeds or fails by itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    items: Annotated[list[Selection], Field(min_length=1, max_length=MAX_ITEMS)]
+
+
+class AnsweredVersions(BaseModel):
+    """Everything whose change could change the choice; null where it played no part."""
+
+    model_config = ConfigDict(frozen=True)
+
+    catalog: str | None
+    features: str | None
+    policy: str | None
+    kernel: str | None
+
+
+class SelectionAnswer(BaseModel):
+    """The plan to serve.
+
+    Attributes:
+        decision_id: Name of the stored decision, for its outcomes.
+        plan: The plan to serve.
+        propensity: Probability of that plan; null where it was not drawn.
+        served: Whether the plan to serve is the plan drawn.
+        mode: State of the discipline's candidate.
+        arm: Side of a canary; null outside one.
+        reasons: Why this plan, most important first.
+        versions: What it was chosen with.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "decision_id": EXAMPLE_ID,
+                    "plan": EXAMPLE_PLAN,
+                    "propensity": 0.31,
+                    "served": True,
+                    "mode": "on",
+                    "arm": None,
+                    "reasons": ["drawn"],
+                    "versions": {
+                        "catalog": "c0ffee",
+                        "features": "f00d",
+                        "policy": "5eed",
+                        "kernel": "numpy-2.3/AVX512",
+                    },
+                }
+            ]
+        },
+    )
+
+    decision_id: UUID
+    plan: str
+    propensity: float | None
+    served: bool
+    mode: str
+    arm: str | None
+    reasons: list[str]
+    versions: AnsweredVersions
+
+
+class Problem(BaseModel):
+    """What went wrong.
+
+    Attributes:
+        error: A stable code to branch on.
+        message: What is wrong and what to do about it.
+        place: Where: a field, a row, a name; null where the whole request is meant.
+    """
+
+    model_config = _config({
+        "error": "not_found",
+        "message": "no catalog of a discipline named 'publc_copy'. Register a policy first.",
+        "place": "discipline",
+    })
+
+    error: str
+    message: str
+    place: str | None = None
+
+
+class SelectionBatchAnswer(BaseModel):
+    """One answer or problem per item, in the order of the items."""
+
+    model_config = ConfigDict(frozen=True)
+
+    items: list[SelectionAnswer | Problem]
+
+
+class OutcomeReport(BaseModel):
+    """One measurement of what a decision led to; a later report corrects, never replaces.
+
+    Attributes:
+        tenant: Whose decision.
+        decision_id: Which decision.
+        metric: What was measured.
+        value: The measurement; null where it was looked for and could not be measured.
+        observed_at: When, with its zone; null means now.
+        unit: Unit of `value`; null for a plain number.
+        window_days: Time after the decision that the measurement covers; null if open.
+        final: Whether no later measurement of this metric will come.
+    """
+
+    model_config = _config({
+        "tenant": "acme",
+        "decision_id": EXAMPLE_ID,
+        "metric": "reward",
+        "value": 1.0,
+        "window_days": 7,
+    })
+
+    tenant: Name
+    decision_id: UUID
+    metric: Name = PRIMARY_METRIC
+    # Required on purpose: a forgotten value must not read as "could not be measured".
+    value: Annotated[float, Field(allow_inf_nan=False)] | None
+    observed_at: AwareDatetime | None = None
+    unit: Name | None = None
+    window_days: Annotated[float, Field(gt=0, le=MAX_WINDOW_DAYS)] | None = None
+    final: bool = True
+
+
+class OutcomeBatch(BaseModel):
+    """Many measurements in one call; each succeeds or fails by itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    items: Annotated[list[OutcomeReport], Field(min_length=1, max_length=MAX_ITEMS)]
+
+
+class OutcomeRecorded(BaseModel):
+    """A measurement as it now stands in the record."""
+
+    model_config = ConfigDict(frozen=True)
+
+    decision_id: UUID
+    metric: str
+    value: float | None
+    observed_at: datetime
+    unit: str | None
+    window_days: float | None
+    final: bool
+
+
+class OutcomeBatchAnswer(BaseModel):
+    """One record or problem per item, in the order of the items."""
+
+    model_config = ConfigDict(frozen=True)
+
+    items: list[OutcomeRecorded | Problem]
+
+
+class ServedReport(BaseModel):
+    """What the caller served after all."""
+
+    model_config = _config({"tenant": "acme", "plan": EXAMPLE_PLAN})
+
+    tenant: Name
+    plan: PlanId
+
+
+class MaskedPlan(BaseModel):
+    """A plan that could not be served, and why."""
+
+    model_config = ConfigDict(frozen=True)
+
+    plan: str
+    because: str
+
+
+class StoredDecision(BaseModel):
+    """A decision as the record holds it.
+
+    A field is null where the record does not say, as for decisions imported from elsewhere.
+
+    Attributes:
+        distribution: Probability by plan the plan was drawn from; null above 256 plans, where
+            only its digest is stored, and where nothing was drawn.
+        shadow: The candidate's own probabilities in observation; never a propensity.
+        n_masked: How many plans could not be served.
+        masked: Up to 256 of them, in catalog order.
+        masked_by: How many plans each reason masked.
+        outcomes: Every measurement, oldest first.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    decision_id: UUID
+    tenant: str
+    decided_at: datetime
+    request_id: str | None
+    discipline: str
+    unit_id: str
+    kind: str
+    plan: str
+    propensity: float | None
+    served: bool
+    mode: str | None
+    arm: str | None
+    reasons: list[str]
+    versions: AnsweredVersions
+    u: float | None
+    floor: float | None
+    n_plans: int | None
+    distribution: dict[str, float] | None
+    shadow_plan: str | None
+    shadow: dict[str, float] | None
+    n_masked: int | None
+    masked: list[MaskedPlan]
+    masked_by: dict[str, int]
+    context: dict[str, Any]
+    reserved: bool
+    outcomes: list[OutcomeRecorded]
+
+
+class Health(BaseModel):
+    """Whether the process lives, or is ready; `because` says what it waits for."""
+
+    model_config = ConfigDict(frozen=True)
+
+    status: Literal["ok", "unready"]
+    because: str | None = None

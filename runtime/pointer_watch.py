@@ -1,0 +1,89 @@
+"""Keeps the pointers fresh: at once when a transition is announced, and by a slow poll.
+
+The announcement makes a stop effective within milliseconds; the poll makes it effective
+even where the announcement was lost, such as during a reconnect.
+"""
+
+import asyncio
+import contextlib
+import json
+from typing import Final
+
+import psycopg
+import structlog
+
+from canopy.storage.states import STATE_CHANNEL
+from runtime.pointers import Pointers
+
+RECONNECT_S: Final = 0.5
+
+_log = structlog.get_logger()
+
+
+class PointerWatch:
+    """Two background tasks of one process: one polls, one listens.
+
+    Args:
+        pointers: What to refresh.
+        dsn: Connection string of the application's role, for the listener.
+        poll_s: Seconds between two looks.
+    """
+
+    def __init__(self, pointers: Pointers, dsn: str, poll_s: float) -> None:
+        self._pointers, self._dsn, self._poll_s = pointers, dsn, poll_s
+        self._changed: set[str] = set()
+        self._woken = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._tasks = [
+            asyncio.create_task(self._poll(), name="pointer-poll"),
+            asyncio.create_task(self._listen(), name="pointer-listen"),
+        ]
+
+    async def stop(self) -> None:
+        """End both tasks and wait for them."""
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _poll(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), self._poll_s)
+            self._woken.clear()
+            changed, self._changed = self._changed, set()
+            try:
+                await asyncio.to_thread(self._pointers.refresh, changed)
+            except Exception as error:  # noqa: BLE001 - the last pointers keep serving
+                self._changed |= changed
+                _log.error("pointers_not_refreshed", because=str(error))  # noqa: TRY400 - repeats
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                await self._listen_once()
+            except (psycopg.Error, OSError) as error:
+                _log.warning("listener_lost", because=str(error))
+            await asyncio.sleep(RECONNECT_S)
+
+    async def _listen_once(self) -> None:
+        connection = await psycopg.AsyncConnection.connect(self._dsn, autocommit=True)
+        async with connection:
+            await connection.execute(f"listen {STATE_CHANNEL}")
+            # Whatever was announced before this moment is found by looking once.
+            self._woken.set()
+            async for notice in connection.notifies():
+                self._note(notice.payload)
+
+    def _note(self, payload: str) -> None:
+        try:
+            tenant = json.loads(payload)["tenant"]
+        except (ValueError, KeyError, TypeError):
+            _log.warning("notice_not_understood", payload=payload)
+        else:
+            self._changed.add(tenant)
+        self._woken.set()

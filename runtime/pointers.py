@@ -1,0 +1,286 @@
+"""What serves each discipline right now: read without a lock, reloaded behind the readers.
+
+A tenant's own pointer wins over the fleet's. Readers take one look into a plain dict;
+whoever reloads builds the new value aside and puts it in by one assignment.
+"""
+
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from canopy.domain.decision import Mode
+from canopy.domain.errors import ArtifactError, NotFoundError
+from canopy.domain.tenant import FLEET
+from canopy.storage.database import Database, UnitOfWork
+from canopy.storage.rows import PolicyState
+from policy.artifact import Artifact
+from policy.catalog import Catalog, parse_catalog
+from runtime.registry import open_archived
+
+TENANTS_PER_POLL: Final = 64
+"""Tenants looked at again in one poll, round robin: a poll costs the same for any number."""
+
+UNAVAILABLE_RETRY_S: Final = 5.0
+"""A policy that failed to load is tried again no sooner."""
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """What a selection of one discipline uses.
+
+    Attributes:
+        owner: The tenant whose pointer it is, or the fleet.
+        version: Number of the transition that set it; 0 before the first.
+        mode: State of the candidate; `on` where there is none.
+        catalog: Plans to choose from.
+        champion: Policy that serves; None: the doctrine policy, or a policy that failed to load.
+        candidate: Policy whose choice is logged beside; None without one.
+        unavailable: Ids of pointed-to policies that could not be loaded.
+    """
+
+    owner: str
+    version: int
+    mode: Mode
+    catalog: Catalog
+    champion: Artifact | None
+    candidate: Artifact | None
+    unavailable: tuple[str, ...] = ()
+    champion_id: str | None = None
+
+    @property
+    def is_unavailable(self) -> bool:
+        """True if a champion is set and could not be loaded."""
+        return self.champion is None and self.champion_id is not None
+
+
+class Pointers:
+    """The active pointers of one process.
+
+    Args:
+        database: Where states, catalogs and policies are.
+        cache: Folder of unpacked policies.
+    """
+
+    def __init__(self, database: Database, cache: Path) -> None:
+        self._database, self._cache = database, cache
+        self._own: dict[tuple[str, str], Pointer] = {}
+        self._fleet: dict[str, Pointer] = {}
+        self._seen: dict[str, None] = {}
+        self._artifacts: dict[str, Artifact] = {}
+        self._catalogs: dict[str, Catalog] = {}
+        self._failed_at: dict[str, float] = {}
+        self._reloading = threading.Lock()
+        self._next_tenant = 0
+
+    def current(self, tenant: str, discipline: str) -> Pointer | None:
+        """The pointer in force; None where the tenant or the discipline was never loaded."""
+        if tenant not in self._seen:
+            return None
+        return self._own.get((tenant, discipline)) or self._fleet.get(discipline)
+
+    def load(self, tenant: str, discipline: str) -> Pointer:
+        """Read one pointer from the database and put it in force. Blocks.
+
+        Args:
+            tenant: Whose selection it is.
+            discipline: The discipline asked for.
+
+        Returns:
+            The tenant's own pointer, else the fleet's.
+
+        Raises:
+            NotFoundError: If neither has a catalog of that discipline.
+        """
+        with self._reloading:
+            if discipline not in self._fleet:
+                with self._database.unit_of_work(FLEET) as work:
+                    self._refresh_owner(FLEET, work)
+            with self._database.unit_of_work(tenant) as work:
+                self._refresh_owner(tenant, work)
+                self._seen[tenant] = None
+                if self.current(tenant, discipline) is None:
+                    self._load_unset(work, tenant, discipline)
+                found = self.current(tenant, discipline)
+        if found is None:
+            raise NotFoundError(
+                "catalog of a discipline",
+                discipline,
+                "Register a policy of that discipline (`canopy policy promote`), or correct the "
+                "name.",
+            )
+        return found
+
+    def refresh(self, tenants: Iterable[str] = ()) -> None:
+        """Look again at the fleet, at the named tenants and at the next slice of all known.
+
+        Blocks.
+
+        Args:
+            tenants: Tenants known to have changed.
+        """
+        with self._reloading:
+            with self._database.unit_of_work(FLEET) as work:
+                self._refresh_owner(FLEET, work)
+            for tenant in dict.fromkeys((*tenants, *self._slice())):
+                # A tenant nobody asked for is loaded when somebody does.
+                if tenant in self._seen and tenant != FLEET:
+                    with self._database.unit_of_work(tenant) as work:
+                        self._refresh_owner(tenant, work)
+            self._forget_unused()
+
+    def describe(self) -> dict[str, int]:
+        """How much is loaded: pointers, policies, catalogs and tenants."""
+        return {
+            "pointers": len(self._own) + len(self._fleet),
+            "policies": len(self._artifacts),
+            "catalogs": len(self._catalogs),
+            "tenants": len(self._seen),
+        }
+
+    def _slice(self) -> list[str]:
+        n_seen = len(self._seen)
+        if n_seen == 0:
+            return []
+        start = self._next_tenant % n_seen
+        tenants = list(islice(self._seen, start, start + TENANTS_PER_POLL))
+        self._next_tenant = start + len(tenants)
+        return tenants
+
+    def _refresh_owner(self, tenant: str, work: UnitOfWork) -> None:
+        held = self._held(tenant)
+        states = {s.discipline: s for s in work.states.all() if s.tenant_id == tenant}
+        for discipline, state in states.items():
+            if self._is_stale(held.get(discipline), state):
+                pointer = self._build(work, tenant, state)
+                if pointer is not None:
+                    self._put(tenant, discipline, pointer)
+        unset = {name for name, pointer in self._fleet.items() if pointer.version == 0}
+        unset.update(name for name, pointer in held.items() if pointer.version == 0)
+        for discipline in sorted(unset - states.keys()):
+            self._load_unset(work, tenant, discipline)
+
+    def _held(self, tenant: str) -> dict[str, Pointer]:
+        if tenant == FLEET:
+            return dict(self._fleet)
+        return {name: p for (owner, name), p in self._own.items() if owner == tenant}
+
+    def _put(self, tenant: str, discipline: str, pointer: Pointer) -> None:
+        if tenant == FLEET:
+            self._fleet[discipline] = pointer
+        else:
+            self._own[tenant, discipline] = pointer
+        _log.info(
+            "pointer",
+            tenant=tenant,
+            discipline=discipline,
+            version=pointer.version,
+            mode=pointer.mode,
+            champion=pointer.champion_id,
+            candidate=pointer.candidate.policy_id if pointer.candidate else None,
+            unavailable=list(pointer.unavailable),
+        )
+
+    def _is_stale(self, held: Pointer | None, state: PolicyState) -> bool:
+        if held is None or held.version != state.version:
+            return True
+        now_s = time.monotonic()
+        return any(
+            now_s - self._failed_at.get(policy_id, 0.0) > UNAVAILABLE_RETRY_S
+            for policy_id in held.unavailable
+        )
+
+    def _load_unset(self, work: UnitOfWork, tenant: str, discipline: str) -> None:
+        """Point at the newest catalog of a discipline whose state nobody ever set."""
+        row = work.catalogs.latest(discipline)
+        if row is None:
+            return
+        owner = FLEET if row.tenant_id == FLEET else tenant
+        held = self._held(owner).get(discipline)
+        if held and (held.version > 0 or held.catalog.content_hash == row.catalog_hash):
+            return
+        catalog = self._catalog(row.catalog_hash, row.text)
+        self._put(owner, discipline, Pointer(owner, 0, Mode.ON, catalog, None, None))
+
+    def _build(self, work: UnitOfWork, tenant: str, state: PolicyState) -> Pointer | None:
+        champion = self._artifact(work, state.champion)
+        candidate = self._artifact(work, state.candidate)
+        wanted = ((state.champion, champion), (state.candidate, candidate))
+        missing = tuple(name for name, loaded in wanted if name is not None and loaded is None)
+        catalog = champion.catalog if champion else self._catalog_of(work, state, candidate)
+        if catalog is None:
+            _log.error("no_catalog", tenant=tenant, discipline=state.discipline)
+            return None
+        if candidate and candidate.catalog.content_hash != catalog.content_hash:
+            # Its choices are of other plans: nothing to compare, nothing to log.
+            _log.warning(
+                "candidate_has_another_catalog",
+                discipline=state.discipline,
+                candidate=candidate.policy_id,
+            )
+            candidate = None
+        return Pointer(
+            owner=tenant,
+            version=state.version,
+            mode=state.mode if state.candidate else Mode.ON,
+            catalog=catalog,
+            champion=champion,
+            candidate=candidate,
+            unavailable=missing,
+            champion_id=state.champion,
+        )
+
+    def _catalog_of(
+        self, work: UnitOfWork, state: PolicyState, candidate: Artifact | None
+    ) -> Catalog | None:
+        """The catalog to choose from where no champion brings its own."""
+        try:
+            catalog_hash = state.catalog_hash
+            if catalog_hash is None and state.champion is not None:
+                catalog_hash = work.policies.get(state.champion).catalog_hash
+            if catalog_hash is not None:
+                return self._catalog(catalog_hash, work.catalogs.get(catalog_hash).text)
+        except NotFoundError:
+            _log.warning("catalog_not_stored", discipline=state.discipline, catalog=catalog_hash)
+        row = work.catalogs.latest(state.discipline)
+        if row is not None:
+            return self._catalog(row.catalog_hash, row.text)
+        return candidate.catalog if candidate else None
+
+    def _catalog(self, catalog_hash: str, text: str) -> Catalog:
+        found = self._catalogs.get(catalog_hash)
+        if found is None:
+            found = parse_catalog(text, f"catalog {catalog_hash}")
+            self._catalogs[catalog_hash] = found
+        return found
+
+    def _artifact(self, work: UnitOfWork, policy_id: str | None) -> Artifact | None:
+        if policy_id is None:
+            return None
+        found = self._artifacts.get(policy_id)
+        if found is None:
+            try:
+                found = open_archived(work.policies.get(policy_id), self._cache)
+            except (ArtifactError, NotFoundError, OSError) as error:
+                self._failed_at[policy_id] = time.monotonic()
+                _log.error("policy_unavailable", policy=policy_id, because=str(error))  # noqa: TRY400 - one line, no traceback
+                return None
+            self._artifacts[policy_id] = found
+        return found
+
+    def _forget_unused(self) -> None:
+        """Drop policies and catalogs that no pointer names any more."""
+        pointers = [*self._own.values(), *self._fleet.values()]
+        policies = {a.policy_id for p in pointers for a in (p.champion, p.candidate) if a}
+        catalogs = {p.catalog.content_hash for p in pointers}
+        for policy_id in self._artifacts.keys() - policies:
+            del self._artifacts[policy_id]
+        for catalog_hash in self._catalogs.keys() - catalogs:
+            del self._catalogs[catalog_hash]
