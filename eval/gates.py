@@ -1,5 +1,6 @@
 """Gate files: what a policy must show before a mode, read into the domain's typed gate."""
 
+from dataclasses import replace
 from datetime import timedelta
 from importlib.resources import files
 from pathlib import Path
@@ -22,6 +23,7 @@ UNIT_ESS: Final = "unit_ess"
 UNSUPPORTED_MASS: Final = "unsupported_mass"
 MEAN_WEIGHT_ERRORS: Final = "mean_weight_errors"
 ESTIMATORS_AGREE: Final = "estimators_agree"
+DISCIPLINE: Final = "discipline"
 """Names of the facts that gates set limits on; the tiers record them under these names."""
 
 
@@ -120,6 +122,22 @@ def _mapping(loader: _UniqueKeys, node: yaml.MappingNode) -> dict[Any, Any]:
 
 
 _UniqueKeys.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def gate_for(gate: Gate, discipline: str) -> Gate:
+    """The gate with backtests held to the discipline: other traffic proves nothing here."""
+    bound = FactBound(
+        fact=DISCIPLINE,
+        equals=discipline,
+        remedy="backtest on a log of the discipline it is to serve.",
+    )
+    return replace(
+        gate,
+        requirements=tuple(
+            replace(r, bounds=(*r.bounds, bound)) if r.tier is Tier.BACKTEST else r
+            for r in gate.requirements
+        ),
+    )
 
 
 def load_gate(path: Path) -> Gate:

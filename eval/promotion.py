@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from canopy.domain.clock import now
 from canopy.domain.decision import Mode
-from canopy.domain.errors import InputError
+from canopy.domain.errors import ArtifactError, InputError
 from canopy.domain.evidence import (
     Evidence,
     EvidenceStatus,
@@ -23,7 +23,7 @@ from canopy.domain.evidence import (
 from canopy.storage.database import Database
 from canopy.storage.rows import EvidenceRow, PolicyRow, PolicyState
 from canopy.storage.unit_of_work import UnitOfWork
-from eval.gates import shipped_gate
+from eval.gates import gate_for, shipped_gate
 from eval.golden import find_golden
 from eval.tiers.verifiers import verifier_inputs
 from policy.modes import Change, transition
@@ -73,7 +73,7 @@ def promote(
         row = work.policies.get(policy)
         state = work.states.get(discipline)
         report = judge_gate(
-            gate,
+            gate_for(gate, discipline),
             stored_evidence(work, row.policy_id),
             training_lineage(row.manifest),
             row.policy_id,
@@ -118,9 +118,22 @@ def evidence_row(evidence: Evidence) -> EvidenceRow:
 
 
 def training_lineage(manifest: Mapping[str, Any]) -> Lineage | None:
-    """What touched a policy's training, as its manifest states it; None if it does not."""
+    """What touched a policy's training, as its manifest states it; None if it does not.
+
+    Raises:
+        ArtifactError: If it names a kind of thing that no lineage has.
+    """
     stated = manifest.get("lineage")
-    return Lineage.from_document(stated) if isinstance(stated, Mapping) else None
+    if not isinstance(stated, Mapping):
+        return None
+    try:
+        return Lineage.from_document(stated)
+    except TypeError as error:
+        raise ArtifactError(
+            "manifest, lineage",
+            f"names a kind that no lineage has: {error}.",
+            "Export the policy again with the kinds of `canopy.domain.evidence.Lineage`.",
+        ) from error
 
 
 def todays_inputs(row: PolicyRow) -> dict[Tier, str]:

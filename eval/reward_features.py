@@ -49,7 +49,7 @@ def encode_context(columns: Mapping[str, npt.NDArray[Any]], n_rows: int) -> Floa
 def encode_plans(
     plans: Sequence[str],
     catalog: Catalog | None,
-    encoding: PlanEncoding = PlanEncoding.ONE_HOT,
+    encoding: PlanEncoding | str = PlanEncoding.ONE_HOT,
     factors: Sequence[str] | None = None,
 ) -> FloatArray:
     """What a model is told of the plans.
@@ -68,7 +68,7 @@ def encode_plans(
         CatalogError: If the catalog lacks a plan of the log.
     """  # noqa: DOC502 - raised by the catalog too
     if catalog is None:
-        if encoding is PlanEncoding.ORDINAL or factors is not None:
+        if encoding == PlanEncoding.ORDINAL or factors is not None:
             raise ConfigError(
                 "--encode-plans", "the log has no catalog whose factors could be encoded.",
                 "Name one with --catalog, or encode plans one-hot.",
@@ -78,7 +78,7 @@ def encode_plans(
     positions = _positions(catalog, factors)
     levels = catalog.levels[rows]
     attributes = [_filled(values[rows]) for values in catalog.attributes.values()]
-    if encoding is PlanEncoding.ORDINAL:
+    if encoding == PlanEncoding.ORDINAL:
         parts = [levels[:, [p]].astype(np.float64) for p in positions]
         parts += [values[:, None] for values in attributes]
     else:

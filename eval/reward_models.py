@@ -12,6 +12,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
+from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import KFold
 
 from eval.estimators.checks import numbers
 from eval.intervals.units import Units
@@ -40,7 +44,7 @@ class RewardModelSpec:
     """
 
     reward_by: str | None = None
-    encode_plans: PlanEncoding = PlanEncoding.ONE_HOT
+    encode_plans: PlanEncoding | str = PlanEncoding.ONE_HOT
     plan_factors: tuple[str, ...] | None = None
     n_folds: int = N_FOLDS
     seed: int = FOLD_SEED
@@ -103,7 +107,7 @@ class Predictions:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class RewardRows:
     """Rows to learn rewards from.
 
     Attributes:
@@ -146,12 +150,10 @@ class _Model:
         linear = (context @ self.context + self.constant)[:, None] + plans @ self.plans
         if not self.is_logistic:
             return np.asarray(linear)
-        from scipy.special import expit
-
         return np.asarray(expit(linear), dtype=np.float64)
 
 
-def cross_fit(rows: Evidence, spec: RewardModelSpec) -> Predictions:
+def cross_fit(rows: RewardRows, spec: RewardModelSpec) -> Predictions:
     """Predict every row's rewards by models that saw no row of its unit.
 
     Args:
@@ -210,11 +212,9 @@ def calibrate(reward: ArrayLike, predicted: ArrayLike) -> Calibration:
     return Calibration(len(r), float(q.mean()), float(r.mean()), error, bins)
 
 
-def _folds(rows: Evidence, spec: RewardModelSpec) -> IntArray:
+def _folds(rows: RewardRows, spec: RewardModelSpec) -> IntArray:
     # Units are numbered by when they first appear, so that the split depends on the decisions
     # and not on the order of the file.
-    from sklearn.model_selection import KFold
-
     codes = rows.units.codes
     in_time = codes[np.argsort(rows.ts, kind="stable")]
     _, first = np.unique(in_time, return_index=True)
@@ -227,7 +227,7 @@ def _folds(rows: Evidence, spec: RewardModelSpec) -> IntArray:
 
 
 def _fit(
-    rows: Evidence,
+    rows: RewardRows,
     seen: BoolArray,
     in_group: BoolArray,
     spec: RewardModelSpec,
@@ -259,9 +259,6 @@ def _regress(
     *,
     is_logistic: bool,
 ) -> tuple[FloatArray, float, bool]:
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression, Ridge
-
     if is_logistic:
         model: Any = LogisticRegression(C=spec.inverse_penalty, max_iter=_MAX_ITER)
     else:

@@ -43,18 +43,17 @@ class TargetPolicy:
         weight = self.taken / rows.propensity
         return weight if rows.keep_prob is None else weight / rows.keep_prob
 
-    def unsupported_mass(self, rows: UsableRows) -> float | None:
-        """Share of its probability on plans that the logging policy never takes.
+    def uncovered(self, rows: UsableRows) -> FloatArray | None:
+        """Its probability on plans that the logging policy never takes.
 
         Returns:
-            Mean over decisions, from 0 to 1; None where either distribution is not known whole.
+            Shape (n,), from 0 to 1; None where either distribution is not known whole.
         """
-        if self.full is None or rows.logging is None or not rows.n:
+        if self.full is None or rows.logging is None:
             return None
         # What is missing to 1 lies on plans that the log does not know at all.
         covered = np.where(rows.logging > 0, self.full, 0.0).sum(axis=1)
-        mass = np.average(1 - covered, weights=rows.decisions)
-        return float(np.clip(mass, 0.0, 1.0))
+        return np.asarray(np.clip(1 - covered, 0.0, 1.0))
 
 
 def target_policy(target: Target | None, rows: UsableRows) -> TargetPolicy:
@@ -100,17 +99,14 @@ def _columns(rows: UsableRows) -> TargetPolicy:
 def _uniform(rows: UsableRows) -> TargetPolicy:
     _, feasible = _plans(rows, UNIFORM)
     full = feasible / feasible.sum(axis=1, keepdims=True)
-    taken = rows.at_taken(full)
-    return TargetPolicy(UNIFORM, np.zeros(0) if taken is None else taken, full)
+    return _whole(UNIFORM, full, rows)
 
 
 def _artifact(artifact: Artifact, rows: UsableRows) -> TargetPolicy:
     plans, feasible = _plans(rows, "policy")
     known = {plan: action for action, plan in enumerate(artifact.catalog.plan_ids)}
-    shared = [(here, known[plan]) for here, plan in enumerate(plans) if plan in known]
-    here, there = (np.array(side, dtype=np.intp) for side in zip(*shared, strict=True)) if (
-        shared
-    ) else (np.zeros(0, np.intp), np.zeros(0, np.intp))  # fmt: skip
+    here = np.array([i for i, plan in enumerate(plans) if plan in known], dtype=np.intp)
+    there = np.array([known[plans[i]] for i in here], dtype=np.intp)
     mask = np.zeros((rows.n, artifact.catalog.n_plans), dtype=np.bool_)
     mask[:, there] = feasible[:, here]
     full = np.zeros((rows.n, len(plans)))
@@ -122,40 +118,32 @@ def _artifact(artifact: Artifact, rows: UsableRows) -> TargetPolicy:
         }
         served = probabilities(artifact, columns, mask=mask[able], n_rows=int(able.sum()))
         full[np.ix_(able, here)] = served[:, there]
-    taken = rows.at_taken(full)
-    name = artifact.policy_id[:12]
-    return TargetPolicy(name, np.zeros(0) if taken is None else taken, full)
+    return _whole(artifact.policy_id[:12], full, rows)
 
 
 def _given(target: FloatArray, rows: UsableRows) -> TargetPolicy:
-    expected = (len(rows.positions),)
-    if target.shape[:1] not in {(rows.n_rows,), expected} or target.ndim > 2:  # noqa: PLR2004 - rows by plans
-        raise ShapeMismatchError("target", target.shape, (rows.n_rows,))
-    values = target[rows.positions] if len(target) == rows.n_rows else target
-    bad = np.argwhere(~((values >= 0) & (values <= 1)))
-    if bad.size:
-        row = int(bad[0][0])
-        raise RangeError(
-            "target", row + 1, float(values[tuple(bad[0])]), "a probability from 0 to 1"
-        )
+    if target.shape[:1] != (rows.n_log,) or target.ndim > 2:  # noqa: PLR2004 - rows by plans
+        raise ShapeMismatchError("target", target.shape, (rows.n_log,))
+    values = target[rows.positions].astype(np.float64)
+    for bad in np.argwhere(~((values >= 0) & (values <= 1))):
+        row = int(rows.positions[bad[0]]) + 1
+        raise RangeError("target", row, float(values[tuple(bad)]), "a probability from 0 to 1")
     if values.ndim == 1:
         return TargetPolicy("given", values, None)
     plans, feasible = _plans(rows, "target")
     if values.shape[1] != len(plans):
-        raise ShapeMismatchError("target", target.shape, (rows.n_rows, len(plans)))
-    _check_distribution(values, feasible)
-    taken = rows.at_taken(values)
-    return TargetPolicy("given", np.zeros(0) if taken is None else taken, values)
-
-
-def _check_distribution(values: FloatArray, feasible: BoolArray) -> None:
+        raise ShapeMismatchError("target", target.shape, (rows.n_log, len(plans)))
     total = np.where(feasible, values, 0.0).sum(axis=1)
-    off = np.flatnonzero(np.abs(total - 1) > schema.SUM_TOLERANCE)
-    if off.size:
-        row = int(off[0])
-        raise RangeError(
-            "target", row + 1, float(total[row]), "a sum of 1 over the feasible plans"
-        )
+    for off in np.flatnonzero(np.abs(total - 1) > schema.SUM_TOLERANCE):
+        row = int(rows.positions[off]) + 1
+        raise RangeError("target", row, float(total[off]), "a sum of 1 over the feasible plans")
+    return _whole("given", values, rows)
+
+
+def _whole(name: str, full: FloatArray, rows: UsableRows) -> TargetPolicy:
+    taken = rows.at_taken(full)
+    # Plans are known here, so the plan taken is too.
+    return TargetPolicy(name, np.zeros(rows.n) if taken is None else taken, full)
 
 
 def _plans(rows: UsableRows, target: str) -> tuple[tuple[str, ...], BoolArray]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from canopy.domain.episode import is_reserved
+from canopy.domain.errors import LogError
 from canopy.logs import schema
 from canopy.logs.tabular import DecisionLog
 from eval.intervals.units import Units, units_of
@@ -43,9 +44,10 @@ class UsableRows:
         action: Shape (n,). Index of the plan taken; None without plans.
         feasible: Shape (n, n_plans): True = feasible; None without plans.
         logging: Shape (n, n_plans). Logging policy's distribution; None where not logged.
+        n_log: Rows of the log handed in.
         n_rows: Rows looked at.
         n_null_propensity: Of these, left out because nothing was drawn.
-        n_null_reward: Of these, drawn but left out because the outcome is unmeasured.
+        unmeasured: Positions of rows drawn but left out because their reward is unmeasured.
     """
 
     log: DecisionLog
@@ -58,9 +60,15 @@ class UsableRows:
     action: IntArray | None
     feasible: BoolArray | None
     logging: FloatArray | None
+    n_log: int
     n_rows: int
     n_null_propensity: int
-    n_null_reward: int
+    unmeasured: IntArray
+
+    @property
+    def n_null_reward(self) -> int:
+        """Rows drawn but left out because their reward is unmeasured."""
+        return len(self.unmeasured)
 
     @property
     def n(self) -> int:
@@ -99,7 +107,7 @@ def usable_rows(
             `unit_id`.
 
     Raises:
-        LogError: If the log has no column of that name.
+        LogError: If the log has no column of that name, or takes a plan it does not name.
         ShapeMismatchError: If there is not one label per row.
     """  # noqa: DOC502 - raised by the log and the units
     labels = _labels(log, units)
@@ -113,28 +121,48 @@ def usable_rows(
     feasible = rows.matrix(schema.FEASIBLE)
     logging = rows.matrix(schema.PROPENSITIES)
     n = rows.n_rows
+    positions = np.flatnonzero(used)
     return UsableRows(
         log=rows,
-        positions=np.flatnonzero(used),
+        positions=positions,
         reward=reward[used],
         propensity=propensity[used],
         keep_prob=rows.column(schema.KEEP_PROB) if rows.has(schema.KEEP_PROB) else None,
         units=units_of(labels[used], n),
         plans=plans,
-        action=None if plans is None else _actions(rows.column(schema.PLAN), plans),
+        action=None if plans is None else _actions(rows.column(schema.PLAN), plans, positions),
         feasible=_feasible(feasible, n, plans),
         logging=None if logging is None or np.isnan(logging).any() else logging,
+        n_log=log.n_rows,
         n_rows=int(looked_at.sum()),
         n_null_propensity=int((looked_at & np.isnan(propensity)).sum()),
-        n_null_reward=int((drawn & np.isnan(reward)).sum()),
+        unmeasured=np.flatnonzero(drawn & np.isnan(reward)),
     )
+
+
+def column_of(log: DecisionLog, name: str, place: str) -> npt.NDArray[Any]:
+    """A column by its name, or by its context key.
+
+    Args:
+        log: The log.
+        name: With or without the prefix of context columns.
+        place: The option that named it, for errors.
+
+    Raises:
+        LogError: If the log has no such column.
+    """
+    for found in (name, schema.CONTEXT_PREFIX + name):
+        if log.has(found):
+            return log.column(found)
+    known = ", ".join(log.table.column_names)
+    raise LogError(place, f"the log has no column {name!r}.", f"It has: {known}.")
 
 
 def _labels(
     log: DecisionLog, units: str | Sequence[Any] | npt.NDArray[Any] | None
 ) -> npt.NDArray[Any]:
     if units is None or isinstance(units, str):
-        return log.column(units or schema.UNIT_ID)
+        return column_of(log, units or schema.UNIT_ID, "--units")
     labels = np.empty(len(units), dtype=object)
     labels[:] = list(units)
     units_of(labels, log.n_rows)
@@ -150,9 +178,16 @@ def _in_split(unit_ids: npt.NDArray[Any], split: Split) -> BoolArray:
     return np.array([reserved[word] is wanted for word in words], dtype=np.bool_)
 
 
-def _actions(taken: npt.NDArray[Any], plans: Sequence[str]) -> IntArray:
+def _actions(taken: npt.NDArray[Any], plans: Sequence[str], positions: IntArray) -> IntArray:
     numbered = {plan: action for action, plan in enumerate(plans)}
-    return np.array([numbered.get(plan, _UNKNOWN) for plan in taken.tolist()], dtype=np.intp)
+    actions = np.array([numbered.get(plan, _UNKNOWN) for plan in taken.tolist()], dtype=np.intp)
+    for row in np.flatnonzero(actions == _UNKNOWN):
+        raise LogError(
+            f"row {positions[row] + 1}, column {schema.PLAN}",
+            f"{taken[row]!r} is none of the {len(plans)} plans.",
+            "Name the plans that the log was made with.",
+        )
+    return actions
 
 
 def _feasible(

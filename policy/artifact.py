@@ -6,13 +6,12 @@ served; a policy is named by the content of its manifest, and the manifest by it
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from canopy.domain.errors import ArtifactError, CatalogError, FeatureError, InputError
-from canopy.domain.ids import canonical_json, content_hash
 from policy.archive import (
     CATALOG,
     FEATURES,
@@ -28,25 +27,17 @@ from policy.distributions import check_floor
 from policy.features import FeatureSchema
 from policy.heads import FactoredHead
 from policy.kernel import kernel_facts, kernel_fingerprint
+from policy.manifest import (
+    AGAIN,
+    FORMAT_VERSION,
+    checked_facts,
+    identity,
+    read_manifest,
+    rendered,
+)
 from policy.probe import answers, check_answers, expected_rows, probe_contexts
 from policy.scoring import check_temperature
 from policy.weights import checked_weights, weights_from_bytes, weights_to_bytes
-
-FORMAT_VERSION: Final = 1
-
-FACTS: Final = (
-    "training_run_id",
-    "data_hash",
-    "objective",
-    "reward_spec",
-    "lineage",
-    "n_rows",
-    "synthetic",
-)
-"""What a manifest must say of a policy's making; None where it is unknown, but for `lineage`
-(by which evidence is judged independent) and `synthetic`."""
-
-_AGAIN: Final = "Export the policy again, or fetch an unaltered copy."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,19 +68,8 @@ class Artifact:
     parity: str
 
 
-def _rendered(document: Mapping[str, Any]) -> bytes:
-    """The one rendering of a JSON document; a file with other bytes was altered."""
-    return (json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
-
-
 def _sha256(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()
-
-
-def _identity(manifest: Mapping[str, Any]) -> str:
-    return content_hash(
-        canonical_json({key: value for key, value in manifest.items() if key != "policy_id"})
-    )
 
 
 def save_artifact(
@@ -111,7 +91,7 @@ def save_artifact(
         weights: Parameters of the head by name.
         temperature: What scores are divided by.
         floor: Exploration floor to serve with, from 0 to 1.
-        facts: How it was made: at least the names in `FACTS`; more are kept as they are.
+        facts: How it was made: at least the names in `manifest.FACTS`; more are kept as they are.
 
     Returns:
         The artifact, verified as any reader would.
@@ -132,11 +112,11 @@ def save_artifact(
     )  # fmt: skip
     files = {
         CATALOG: catalog.to_yaml().encode(),
-        FEATURES: _rendered(schema.document()),
+        FEATURES: rendered(schema.document()),
         WEIGHTS: weights_to_bytes(head.weights),
     }
     manifest: dict[str, Any] = {
-        **_checked_facts(facts),
+        **checked_facts(facts),
         "format_version": FORMAT_VERSION,
         "discipline": catalog.discipline,
         "catalog_version": catalog.version,
@@ -150,8 +130,8 @@ def save_artifact(
         "kernel": {"fingerprint": kernel_fingerprint(), **kernel_facts()},
         "probe": {"contexts": contexts, "expected": expected_rows(mask, rows)},
     }
-    manifest["policy_id"] = _identity(manifest)
-    files[MANIFEST] = _rendered(manifest)
+    manifest["policy_id"] = identity(manifest)
+    files[MANIFEST] = rendered(manifest)
     write_folder(Path(folder), files)
     return load_artifact(folder)
 
@@ -165,59 +145,12 @@ def _head(catalog: Catalog, schema: FeatureSchema, weights: Mapping[str, Any]) -
     head = FactoredHead(catalog.levels, weights)
     sizes = tuple(len(factor.levels) for factor in catalog.factors)
     if head.sizes != sizes:
-        raise ArtifactError(WEIGHTS, f"score {head.sizes} levels, the catalog has {sizes}.", _AGAIN)
+        raise ArtifactError(WEIGHTS, f"score {head.sizes} levels, the catalog has {sizes}.", AGAIN)
     if head.n_features != schema.width:
         raise ArtifactError(
-            WEIGHTS, f"read {head.n_features} features, the schema gives {schema.width}.", _AGAIN
+            WEIGHTS, f"read {head.n_features} features, the schema gives {schema.width}.", AGAIN
         )
     return head
-
-
-def _checked_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts as plain values.
-
-    Raises:
-        ArtifactError: If one is missing, misnamed, or no plain value.
-    """
-    missing = [name for name in FACTS if name not in facts]
-    if missing:
-        raise ArtifactError(
-            "facts", f"lack {', '.join(missing)}.", "State them; None where unknown."
-        )
-    taken = sorted(_RESERVED & facts.keys())
-    if taken:
-        raise ArtifactError("facts", f"may not set {', '.join(taken)}.", "Use other names.")
-    lineage = facts["lineage"]
-    if not isinstance(lineage, Mapping) or not all(_is_names(names) for names in lineage.values()):
-        raise ArtifactError(
-            "facts, lineage", "is no mapping of kinds to names.", "Pass e.g. {'judges': []}."
-        )
-    if not isinstance(facts["synthetic"], bool):
-        raise ArtifactError("facts, synthetic", "is not true or false.", "Pass a bool.")
-    plain = {**facts, "lineage": {kind: sorted(names) for kind, names in lineage.items()}}
-    try:
-        checked: dict[str, Any] = json.loads(canonical_json(plain))
-    except (TypeError, ValueError) as error:
-        raise ArtifactError(
-            "facts", f"hold something that JSON cannot carry: {error}.", "Pass plain values."
-        ) from error
-    return checked
-
-
-def _is_names(names: object) -> bool:
-    return (
-        isinstance(names, Iterable)
-        and not isinstance(names, str | bytes | Mapping)
-        and all(isinstance(name, str) for name in names)
-    )
-
-
-_RESERVED: Final = frozenset(
-    {
-        "format_version", "discipline", "catalog_version", "catalog_hash", "feature_hash",
-        "n_plans", "files", "parameters", "temperature", "floor", "kernel", "probe", "policy_id",
-    }
-)  # fmt: skip
 
 
 def load_artifact(folder: Path | str) -> Artifact:
@@ -229,11 +162,11 @@ def load_artifact(folder: Path | str) -> Artifact:
     """
     place = Path(folder)
     files = read_folder(place)
-    manifest = _read_manifest(files[MANIFEST], str(place / MANIFEST))
+    manifest = read_manifest(files[MANIFEST], str(place / MANIFEST))
     for name in (CATALOG, FEATURES, WEIGHTS):
         if manifest["files"].get(name) != _sha256(files[name]):
             raise ArtifactError(
-                str(place / name), "is not the file that the manifest names.", _AGAIN
+                str(place / name), "is not the file that the manifest names.", AGAIN
             )
     catalog, schema = _described(place, files, manifest)
     weights = weights_from_bytes(files[WEIGHTS], str(place / WEIGHTS))
@@ -250,46 +183,17 @@ def load_artifact(folder: Path | str) -> Artifact:
             manifest=manifest,
             folder=place,
             parity=(
-                "bits" if manifest["kernel"]["fingerprint"] == kernel_fingerprint() else "tolerance"
+                "bits"
+                if manifest["kernel"].get("fingerprint") == kernel_fingerprint()
+                else "tolerance"
             ),
         )
         _check_probe(artifact)
     except ArtifactError:
         raise
     except (InputError, ArithmeticError, ValueError) as error:
-        raise ArtifactError(str(place), f"does not fit together: {error}", _AGAIN) from error
+        raise ArtifactError(str(place), f"does not fit together: {error}", AGAIN) from error
     return artifact
-
-
-def _read_manifest(raw: bytes, source: str) -> dict[str, Any]:
-    """A manifest whose bytes are the ones written.
-
-    Raises:
-        ArtifactError: If it is no manifest of this format, or was altered.
-    """
-    try:
-        manifest = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise ArtifactError(source, "is no JSON.", _AGAIN) from error
-    if not isinstance(manifest, dict):
-        raise ArtifactError(source, "is no manifest.", _AGAIN)
-    version = manifest.get("format_version")
-    if version != FORMAT_VERSION:
-        raise ArtifactError(
-            source,
-            f"has format version {version!r}, this code reads {FORMAT_VERSION}.",
-            "Use the Canopy that wrote it, or a newer one.",
-        )
-    try:
-        is_original = _rendered(manifest) == raw and manifest["policy_id"] == _identity(manifest)
-    except (ValueError, KeyError) as error:
-        raise ArtifactError(source, "is no complete manifest.", _AGAIN) from error
-    if not is_original:
-        raise ArtifactError(source, "was altered after it was written.", _AGAIN)
-    missing = sorted((_RESERVED | set(FACTS)) - manifest.keys())
-    if missing:
-        raise ArtifactError(source, f"lacks {', '.join(missing)}.", _AGAIN)
-    return manifest
 
 
 def _described(
@@ -304,7 +208,7 @@ def _described(
         catalog = parse_catalog(files[CATALOG].decode(), str(place / CATALOG))
         schema = FeatureSchema.from_document(json.loads(files[FEATURES]))
     except (CatalogError, FeatureError, ValueError) as error:
-        raise ArtifactError(str(place), f"does not parse: {error}", _AGAIN) from error
+        raise ArtifactError(str(place), f"does not parse: {error}", AGAIN) from error
     for name, found, wanted in (
         (CATALOG, catalog.content_hash, manifest["catalog_hash"]),
         (FEATURES, schema.content_hash, manifest["feature_hash"]),
@@ -312,7 +216,7 @@ def _described(
     ):
         if found != wanted:
             raise ArtifactError(
-                str(place / name), f"reads as {found}, the manifest says {wanted}.", _AGAIN
+                str(place / name), f"reads as {found}, the manifest says {wanted}.", AGAIN
             )
     return catalog, schema
 
@@ -329,7 +233,7 @@ def _check_probe(artifact: Artifact) -> None:
         contexts=probe["contexts"],
     )
     check_answers(
-        probe["expected"],
+        probe.get("expected"),
         mask,
         rows,
         is_same_kernel=artifact.parity == "bits",

@@ -353,17 +353,17 @@ def _weights(catalog: Catalog, default: int, spot: Spot) -> FloatArray | None:
     Raises:
         CatalogError: If the default plan, the last resort, would have no weight.
     """
-    weights = np.ones(catalog.n_plans)
-    is_weighted = False
-    for position, factor in enumerate(catalog.factors):
-        if factor.levels[0].weight is not None:
-            is_weighted = True
-            weights *= np.array([level.weight for level in factor.levels], dtype=np.float64)[
-                catalog.levels[:, position]
-            ]
-    if not is_weighted:
+    weighted = [
+        f for f, factor in enumerate(catalog.factors) if factor.levels[0].weight is not None
+    ]
+    if not weighted:
         return None
-    total = float(weights.sum())
+    weights = np.ones(catalog.n_plans)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for position in weighted:
+            of_level = [level.weight for level in catalog.factors[position].levels]
+            weights *= np.array(of_level, dtype=np.float64)[catalog.levels[:, position]]
+        total = float(weights.sum())
     if not weights[default] > 0 or not np.isfinite(total):
         raise CatalogError(
             spot.place, "weigh the default plan with 0, or overflow.", "Give its levels a weight."

@@ -164,7 +164,7 @@ def count_rows(columns: Mapping[str, Sequence[Any]], n_rows: int | None) -> int:
     """
     expected = n_rows
     for name, values in columns.items():
-        found = len(values)
+        found = len(column_rows(name, values))
         if expected is None:
             expected = found
         if found != expected:

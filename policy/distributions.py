@@ -84,13 +84,14 @@ def served_row(
         NonFiniteScoreError: If a feasible plan scores NaN or +inf.
         RangeError: If no plan is feasible.
     """
+    if not n_feasible:
+        raise RangeError("mask", None, 0, "at least one feasible plan")
     shifted = np.where(feasible, logits, -np.inf)
-    top = float(shifted.max(initial=-np.inf))
+    # The bare reductions: the methods of the same name cost as much again in Python.
+    top = float(np.maximum.reduce(shifted))
     if not top < math.inf:
         action = int(np.argmax(~(shifted < np.inf)))
         raise NonFiniteScoreError(action, float(logits[action]))
-    if not n_feasible:
-        raise RangeError("mask", None, 0, "at least one feasible plan")
     if top == -math.inf:
         return feasible / np.float64(n_feasible)
     if top < _HUGE:
@@ -99,7 +100,7 @@ def served_row(
         with np.errstate(over="ignore"):
             shifted -= top
     np.exp(shifted, out=shifted)
-    shifted *= (1.0 - floor) / shifted.sum()
+    shifted *= (1.0 - floor) / np.add.reduce(shifted)
     if floor:
         shifted += np.multiply(feasible, floor / n_feasible)
     return shifted

@@ -82,10 +82,10 @@ class FeatureSchema:
         Raises:
             FeatureError: If a value has another type than its field.
         """  # noqa: DOC502 - raised by the fields
-        row = np.zeros(self.width)
+        row = [0.0] * self.width
         for field, start in self._starts:
             field.fill(row, start, context.get(field.name))
-        return row
+        return np.array(row, dtype=np.float64)
 
     def encode_many(
         self, columns: Mapping[str, Sequence[Any]], *, n_rows: int | None = None

@@ -35,12 +35,22 @@ class Number:
         return 2
 
     def fill(self, row: Row, start: int, value: object) -> None:
-        """Encode one value into a row of zeros."""
-        number = number_value(self.name, value)
-        if number is None:
+        """Encode one value into a row of zeros.
+
+        Raises:
+            FeatureError: If the value is no finite number.
+        """
+        # The common case first, without a call: a context may have dozens of numbers.
+        number = value if type(value) is float else number_value(self.name, value)
+        if number is None or number != number:  # noqa: PLR0124 - only NaN differs from itself
             row[start + 1] = 1.0
-        else:
-            row[start] = _finite(self.name, (number - self.mean) / self.scale)
+            return
+        scaled = (number - self.mean) / self.scale
+        if not -math.inf < scaled < math.inf:
+            raise FeatureError(
+                f"`{self.name}`", "is infinite, or is once standardised.", "Pass finite numbers."
+            )
+        row[start] = scaled
 
     def fill_many(self, rows: FloatArray, start: int, values: object) -> None:
         """Encode a column into rows of zeros, with the bits of `fill`.
@@ -172,19 +182,6 @@ class TextHash:
 
 
 Field: TypeAlias = Number | Category | Members | TextHash
-
-
-def _finite(name: str, number: float) -> float:
-    """A standardised number.
-
-    Raises:
-        FeatureError: If it is infinite.
-    """
-    if not math.isfinite(number):
-        raise FeatureError(
-            f"`{name}`", "is infinite, or is once standardised.", "Pass finite numbers."
-        )
-    return number
 
 
 def labels(item: Field) -> list[str]:

@@ -7,7 +7,7 @@ evaluated as code.
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
@@ -186,6 +186,13 @@ class ContextReader:
     """
 
     kinds: Mapping[str, Kind]
+    _readers: tuple[tuple[str, Callable[[str, object], object]], ...] = field(
+        init=False, repr=False
+    )
+
+    def __post_init__(self) -> None:
+        readers = tuple((key, _READERS[kind]) for key, kind in self.kinds.items())
+        object.__setattr__(self, "_readers", readers)
 
     def one(self, context: Mapping[str, object]) -> list[object]:
         """The values of one context, in the order of `kinds`; None where missing.
@@ -193,7 +200,7 @@ class ContextReader:
         Raises:
             FeatureError: If a value has another type than the rules compare with.
         """  # noqa: DOC502 - raised by the value readers
-        return [_READERS[kind](key, context.get(key)) for key, kind in self.kinds.items()]
+        return [read(key, context.get(key)) for key, read in self._readers]
 
     def many(self, columns: Mapping[str, Sequence[Any]], n_rows: int) -> list[Any]:
         """The columns of many contexts, in the order of `kinds`.
@@ -261,15 +268,25 @@ def _comparable(literal: Scalar) -> Scalar:
 def _compare_one(compare: Compare, slot: int) -> Test:
     literals = [_comparable(literal) for literal in compare.literals]
     literal: Any = literals[0]
+    if compare.op in _ORDERED:
+        return _order_one(compare.op, slot, literal)
     if compare.op == "eq":
         return lambda values: values[slot] == literal
     if compare.op == "ne":
-        return lambda values: values[slot] is not None and values[slot] != literal
-    if compare.op == "in":
-        members = frozenset(literals)
-        return lambda values: values[slot] in members
-    ordered = _ORDERED[compare.op]
-    return lambda values: values[slot] is not None and ordered(values[slot], literal)
+        return lambda values: (value := values[slot]) is not None and value != literal
+    members = frozenset(literals)
+    return lambda values: values[slot] in members
+
+
+def _order_one(op: str, slot: int, literal: Any) -> Test:
+    # One closure per operator: calling `operator.lt` and its like costs as much again.
+    if op == "lt":
+        return lambda values: (value := values[slot]) is not None and value < literal
+    if op == "le":
+        return lambda values: (value := values[slot]) is not None and value <= literal
+    if op == "gt":
+        return lambda values: (value := values[slot]) is not None and value > literal
+    return lambda values: (value := values[slot]) is not None and value >= literal
 
 
 def compile_many(predicate: Predicate, reader: ContextReader) -> ManyTest:

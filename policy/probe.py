@@ -38,7 +38,7 @@ def probe_contexts(catalog: Catalog, schema: FeatureSchema) -> list[dict[str, An
     contexts = [
         {field.name: _drawn(field, rng) for field in schema.fields} for _ in range(_N_DRAWN)
     ]
-    choices = _literals(catalog)
+    choices = _literals(catalog, {field.name for field in schema.fields})
     for context in contexts:
         for key, values in choices.items():
             context[key] = values[int(rng.integers(len(values)))]
@@ -67,7 +67,7 @@ def _unseen(field: Field) -> Any:
     return _UNSEEN
 
 
-def _literals(catalog: Catalog) -> dict[str, list[Any]]:
+def _literals(catalog: Catalog, fields: set[str]) -> dict[str, list[Any]]:
     """Values on both sides of every comparison that a rule makes, by context key."""
     choices: dict[str, list[Any]] = {}
     for rule in catalog.rules:
@@ -83,6 +83,8 @@ def _literals(catalog: Catalog) -> dict[str, list[Any]]:
             values.append(_UNSEEN)
         elif kind is Kind.BOOL:
             values.extend([True, False])
+        elif key not in fields:
+            values.extend([True, None])
     return {key: values for key, values in choices.items() if values}
 
 

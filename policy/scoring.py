@@ -1,5 +1,6 @@
 """The target distribution of a policy: one path for serving, training and evaluation."""
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -10,7 +11,7 @@ from policy.distributions import distribution
 from policy.heads import FactoredHead
 from policy.masks import check_mask
 
-_BLOCK_CELLS: Final = 2**18
+BLOCK_CELLS: Final = 2**15
 """Scores made at once: enough to amortise the calls, few enough to stay in the caches."""
 
 
@@ -23,6 +24,13 @@ def check_temperature(temperature: float) -> float:
     if not 0.0 < temperature < float("inf"):
         raise RangeError("temperature", None, temperature, "a positive finite number")
     return float(temperature)
+
+
+def blocks(n: int, n_plans: int) -> Iterator[slice]:
+    """Runs of rows to be scored together; the bits of a row do not depend on its run."""
+    step = max(1, BLOCK_CELLS // max(1, n_plans))
+    for start in range(0, n, step):
+        yield slice(start, start + step)
 
 
 def target_rows(
@@ -54,9 +62,7 @@ def target_rows(
     n = len(features)
     feasible = check_mask(mask, (n, head.n_plans))
     rows = np.empty((n, head.n_plans))
-    step = max(1, _BLOCK_CELLS // max(1, head.n_plans))
-    for start in range(0, n, step):
-        block = slice(start, start + step)
+    for block in blocks(n, head.n_plans):
         scores = head.scores(features[block], temperature=temperature)
         rows[block] = distribution(scores, feasible[block], floor)
     return rows

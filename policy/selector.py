@@ -7,24 +7,17 @@ named, and nulls the propensity.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from canopy.domain.decision import Arm, Decision, Mode, Reason, Versions
-from canopy.domain.errors import ArtifactError, NonFiniteScoreError
-from policy.arrays import BoolArray, FloatArray, read_only
+from canopy.domain.errors import ArtifactError
+from policy.arrays import BoolArray, FloatArray
 from policy.artifact import Artifact
 from policy.catalog import Catalog
-from policy.distributions import (
-    check_floor,
-    distribution,
-    doctrine,
-    draw,
-    pick,
-    running_sums,
-    served_row,
-)
+from policy.distributions import check_floor, distribution, doctrine, draw
+from policy.draws import Draw, Drawn, draw_all, draw_one
 from policy.kernel import SHADOW_SUFFIX, kernel_fingerprint, uniform
 from policy.masks import Mask, mask_context, mask_contexts
 from policy.scoring import target_rows
@@ -79,25 +72,7 @@ class Choice:
     arm_share: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Draw:
-    """One draw to make: a policy, or the doctrine, in one context."""
-
-    artifact: Artifact | None
-    floor: float
-    features: FloatArray | None
-    mask: Mask
-    u: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    action: int
-    row: FloatArray
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
+class _Prepared(NamedTuple):
     """A choice after its mask: what is imposed, or what is to be drawn."""
 
     choice: Choice
@@ -105,8 +80,8 @@ class _Prepared:
     floor: float
     u: float
     imposed: tuple[Reason, int] | None
-    served: _Draw | None
-    shadow: _Draw | None
+    served: Draw | None
+    shadow: Draw | None
 
 
 def select(
@@ -155,8 +130,8 @@ def select(
             arm_share=arm_share,
         )
     )
-    served = None if prepared.served is None else _draw_one(prepared.served)
-    shadow = None if prepared.shadow is None else _draw_one(prepared.shadow)
+    served = None if prepared.served is None else draw_one(prepared.served)
+    shadow = None if prepared.shadow is None else draw_one(prepared.shadow)
     return _record(prepared, served, shadow)
 
 
@@ -177,7 +152,7 @@ def select_many(requests: Sequence[Choice]) -> list[Decision]:
     """  # noqa: DOC502 - raised by the parts
     prepared = [_prepare(choice) for choice in requests]
     draws = [draw for one in prepared for draw in (one.served, one.shadow) if draw is not None]
-    drawn = iter(_draw_all(draws))
+    drawn = iter(draw_all(draws))
     decisions = []
     for one in prepared:
         served = None if one.served is None else next(drawn)
@@ -202,7 +177,7 @@ def _prepare(choice: Choice) -> _Prepared:
     served = None
     if imposed is None:
         features = None if artifact is None else artifact.schema.encode(choice.context)
-        served = _Draw(artifact, floor, features, mask, u)
+        served = Draw(artifact, floor, features, mask, u)
     return _Prepared(choice, mask, floor, u, imposed, served, _shadow(choice, mask))
 
 
@@ -236,7 +211,7 @@ def _imposed(choice: Choice, mask: Mask) -> tuple[Reason, int] | None:
     return None
 
 
-def _shadow(choice: Choice, mask: Mask) -> _Draw | None:
+def _shadow(choice: Choice, mask: Mask) -> Draw | None:
     """The candidate's own draw; None without a candidate or a feasible plan."""
     candidate = choice.candidate
     if candidate is None:
@@ -245,60 +220,10 @@ def _shadow(choice: Choice, mask: Mask) -> _Draw | None:
     if not mask.n_feasible:
         return None
     features = candidate.schema.encode(choice.context)
-    return _Draw(candidate, candidate.floor, features, mask, uniform(choice.key + SHADOW_SUFFIX))
+    return Draw(candidate, candidate.floor, features, mask, uniform(choice.key + SHADOW_SUFFIX))
 
 
-def _draw_one(draw: _Draw) -> _Drawn | None:
-    """One draw; None where the policy's scores give no distribution."""
-    artifact, feasible = draw.artifact, draw.mask.feasible
-    if artifact is None or draw.features is None:
-        catalog = draw.mask.catalog
-        row = doctrine(catalog.weights, catalog.default, feasible, draw.floor)
-    else:
-        scores = artifact.head.scores(draw.features[None], temperature=artifact.temperature)[0]
-        try:
-            row = served_row(scores, feasible, draw.floor, draw.mask.n_feasible)
-        except NonFiniteScoreError:
-            return None
-    return _Drawn(pick(row, running_sums(row), draw.u), read_only(row))
-
-
-def _draw_all(draws: Sequence[_Draw]) -> list[_Drawn | None]:
-    """All draws, those of one policy and floor together."""
-    groups: dict[tuple[int, float], list[int]] = {}
-    for position, one in enumerate(draws):
-        owner = one.mask.catalog if one.artifact is None else one.artifact
-        groups.setdefault((id(owner), one.floor), []).append(position)
-    drawn: list[_Drawn | None] = [None] * len(draws)
-    for members in groups.values():
-        results = _draw_group([draws[position] for position in members])
-        for position, result in zip(members, results, strict=True):
-            drawn[position] = result
-    return drawn
-
-
-def _draw_group(draws: Sequence[_Draw]) -> list[_Drawn | None]:
-    """Draws of one policy with one floor, vectorised."""
-    artifact = draws[0].artifact
-    if len(draws) == 1 or artifact is None:
-        return [_draw_one(draw) for draw in draws]
-    scores = artifact.head.scores(
-        np.array([draw.features for draw in draws]), temperature=artifact.temperature
-    )
-    feasible = np.array([draw.mask.feasible for draw in draws])
-    # Rows that `distribution` would refuse must not fail their neighbours.
-    usable = np.flatnonzero((np.less(scores, np.inf) | ~feasible).all(axis=1))
-    rows = distribution(scores[usable], feasible[usable], draws[0].floor)
-    sums = running_sums(rows)
-    drawn: list[_Drawn | None] = [None] * len(draws)
-    for position, row, cumulated in zip(usable.tolist(), rows, sums, strict=True):
-        action = pick(row, cumulated, draws[position].u)
-        # A copy: one decision must not keep the rows of all its neighbours in memory.
-        drawn[position] = _Drawn(action, read_only(row.copy()))
-    return drawn
-
-
-def _record(prepared: _Prepared, served: _Drawn | None, shadow: _Drawn | None) -> Decision:
+def _record(prepared: _Prepared, served: Drawn | None, shadow: Drawn | None) -> Decision:
     """The decision: what was drawn or imposed, and with what."""
     choice, catalog, artifact = prepared.choice, prepared.choice.catalog, prepared.choice.artifact
     if served is not None:
@@ -316,12 +241,7 @@ def _record(prepared: _Prepared, served: _Drawn | None, shadow: _Drawn | None) -
         mode=choice.mode,
         arm=choice.arm,
         reasons=(reason,),
-        versions=Versions(
-            catalog=catalog.content_hash,
-            features=None if artifact is None else artifact.schema.content_hash,
-            policy=None if artifact is None else artifact.policy_id,
-            kernel=kernel_fingerprint(),
-        ),
+        versions=_versions(catalog, artifact),
         mask=prepared.mask.feasible,
         u=prepared.u,
         floor=prepared.floor,
@@ -329,6 +249,21 @@ def _record(prepared: _Prepared, served: _Drawn | None, shadow: _Drawn | None) -
         shadow_plan=None if shadow is None else catalog.plan_ids[shadow.action],
         shadow=None if shadow is None else shadow.row,
     )
+
+
+def _versions(catalog: Catalog, artifact: Artifact | None) -> Versions:
+    """What a decision is made with; one value per policy, kept with its catalog."""
+    policy = None if artifact is None else artifact.policy_id
+    known: dict[str | None, Versions] = catalog.compiled.setdefault("versions", {})
+    versions = known.get(policy)
+    if versions is None:
+        versions = known[policy] = Versions(
+            catalog=catalog.content_hash,
+            features=None if artifact is None else artifact.schema.content_hash,
+            policy=policy,
+            kernel=kernel_fingerprint(),
+        )
+    return versions
 
 
 def probabilities(
@@ -367,7 +302,9 @@ def probabilities(
         features = np.array([schema.encode(context) for context in columns])
         features = features.reshape(len(columns), schema.width)
         feasible = (
-            np.array([mask_context(catalog, context).feasible for context in columns])
+            np.array(
+                [mask_context(catalog, context).feasible for context in columns], dtype=np.bool_
+            ).reshape(len(columns), catalog.n_plans)
             if mask is None
             else mask
         )

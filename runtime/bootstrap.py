@@ -2,13 +2,15 @@
 
 import asyncio
 import gc
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from canopy.settings import Settings
 from canopy.storage.database import Database
 from canopy.storage.durable import DecisionWriter
-from canopy.storage.rows import DecisionRow
+from canopy.storage.insertion import EncodedRow
+from canopy.storage.rows import DecisionRow, Written
 from runtime.pointer_watch import PointerWatch
 from runtime.pointers import Pointers
 from runtime.selection import SelectionService
@@ -43,11 +45,10 @@ class Runtime:
     is_ready: bool = False
 
     async def start(self) -> None:
-        """Load what serves, connect the writer, and settle the garbage collector."""
+        """Load what serves and connect the writer."""
         await asyncio.to_thread(self.pointers.refresh)
         await self.writer.start()
         self.watch.start()
-        settle_gc()
         self.is_ready = True
 
     async def stop(self) -> None:
@@ -56,6 +57,18 @@ class Runtime:
         await self.watch.stop()
         await self.writer.stop()
         self.database.close()
+
+
+class _MeasuredWriter(DecisionWriter):
+    """The durable writer, with the size of every commit observed."""
+
+    def __init__(self, dsn: str, metrics: Metrics) -> None:
+        super().__init__(dsn)
+        self._metrics = metrics
+
+    async def _write(self, rows: Sequence[EncodedRow]) -> list[Written]:
+        self._metrics.writer_batch.observe(len(rows))
+        return await super()._write(rows)
 
 
 def open_runtime(settings: Settings) -> Runtime:
@@ -74,7 +87,7 @@ def open_runtime(settings: Settings) -> Runtime:
     database = Database.connect(settings)
     metrics = Metrics()
     pointers = Pointers(database, settings.home.joinpath(*POLICY_CACHE))
-    writer = DecisionWriter(database.app_dsn)
+    writer = _MeasuredWriter(database.app_dsn, metrics)
 
     def read_stored(tenant: str, request_id: str) -> DecisionRow | None:
         with database.unit_of_work(tenant) as work:

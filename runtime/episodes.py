@@ -15,10 +15,7 @@ from canopy.domain.episode import EpisodeKind, is_reserved
 from canopy.domain.ids import content_hash
 from canopy.storage.rows import WHOLE_DISTRIBUTION_PLANS, DecisionRow
 from policy.catalog import Catalog
-from policy.masks import mask_context
-
-NOT_ALLOWED: Final = "the caller did not allow it"
-"""Why a plan is masked that no rule of the catalog masks."""
+from policy.masks import NOT_ALLOWED, mask_context
 
 SHOWN_PLANS: Final = 256
 """Masked plans listed one by one; the counts by reason cover all."""
@@ -52,8 +49,13 @@ class Ask:
 
     @property
     def key(self) -> str:
-        """What the draw is derived from; the length keeps two pairs from meeting."""
-        return f"{len(self.tenant)}:{self.tenant}:{self.request_id}"
+        """What the draw is derived from."""
+        return draw_key(self.tenant, self.request_id)
+
+
+def draw_key(tenant: str, request_id: str) -> str:
+    """What a draw is derived from; the length keeps two pairs from meeting."""
+    return f"{len(tenant)}:{tenant}:{request_id}"
 
 
 def decision_row(

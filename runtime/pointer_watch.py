@@ -60,7 +60,7 @@ class PointerWatch:
                 await asyncio.to_thread(self._pointers.refresh, changed)
             except Exception as error:  # noqa: BLE001 - the last pointers keep serving
                 self._changed |= changed
-                _log.error("pointers_not_refreshed", because=str(error))  # noqa: TRY400 - repeats
+                _log.error("pointers_not_refreshed", because=str(error))
 
     async def _listen(self) -> None:
         while True:

@@ -17,8 +17,9 @@ import structlog
 from canopy.domain.decision import Mode
 from canopy.domain.errors import ArtifactError, NotFoundError
 from canopy.domain.tenant import FLEET
-from canopy.storage.database import Database, UnitOfWork
+from canopy.storage.database import Database
 from canopy.storage.rows import PolicyState
+from canopy.storage.unit_of_work import UnitOfWork
 from policy.artifact import Artifact
 from policy.catalog import Catalog, parse_catalog
 from runtime.registry import open_archived
@@ -111,9 +112,10 @@ class Pointers:
                 found = self.current(tenant, discipline)
         if found is None:
             raise NotFoundError(
-                "catalog of a discipline",
+                "discipline",
                 discipline,
-                "Register a policy of that discipline (`canopy policy promote`), or correct the "
+                f"Neither {tenant} nor the fleet has a catalog of it: register a policy by "
+                "`canopy policy promote`, import a log by `canopy log import`, or correct the "
                 "name.",
             )
         return found
@@ -241,8 +243,8 @@ class Pointers:
         self, work: UnitOfWork, state: PolicyState, candidate: Artifact | None
     ) -> Catalog | None:
         """The catalog to choose from where no champion brings its own."""
+        catalog_hash = state.catalog_hash
         try:
-            catalog_hash = state.catalog_hash
             if catalog_hash is None and state.champion is not None:
                 catalog_hash = work.policies.get(state.champion).catalog_hash
             if catalog_hash is not None:
@@ -270,7 +272,7 @@ class Pointers:
                 found = open_archived(work.policies.get(policy_id), self._cache)
             except (ArtifactError, NotFoundError, OSError) as error:
                 self._failed_at[policy_id] = time.monotonic()
-                _log.error("policy_unavailable", policy=policy_id, because=str(error))  # noqa: TRY400 - one line, no traceback
+                _log.error("policy_unavailable", policy=policy_id, because=str(error))
                 return None
             self._artifacts[policy_id] = found
         return found

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from canopy.domain.errors import ArtifactError
+from canopy.domain.errors import ArtifactError, NotFoundError
 from canopy.storage.database import Database
 from canopy.storage.rows import PolicyRow
 from policy.artifact import Artifact, load_artifact, pack_artifact, unpack_artifact
@@ -47,13 +47,18 @@ def register_policy(database: Database, tenant: str, folder: Path) -> PolicyRow:
     return row
 
 
+def is_artifact_folder(name: str) -> bool:
+    """True if the name is that of a folder that holds an artifact."""
+    return (Path(name) / MANIFEST_NAME).is_file()
+
+
 def resolve_policy(
-    database: Database, tenant: str, name: str, cache: Path | None = None
+    database: Database | None, tenant: str, name: str, cache: Path | None = None
 ) -> Artifact:
     """Load a policy by the folder it lies in, its id, or the beginning of its id.
 
     Args:
-        database: Where registered policies are.
+        database: Where registered policies are; None where only a folder may be meant.
         tenant: Whose policies to look among, the fleet's included.
         name: Folder, id or unique beginning of an id.
         cache: Folder of unpacked policies; None unpacks into a temporary one.
@@ -63,11 +68,12 @@ def resolve_policy(
 
     Raises:
         ArtifactError: If the artifact is incomplete or altered.
-        NotFoundError: If nothing of that name is registered.
-    """  # noqa: DOC502 - raised by the loader and the repository
-    folder = Path(name)
-    if (folder / MANIFEST_NAME).is_file():
-        return load_artifact(folder)
+        NotFoundError: If nothing of that name is there.
+    """  # noqa: DOC502 - partly raised by the loader and the repository
+    if is_artifact_folder(name):
+        return load_artifact(Path(name))
+    if database is None:
+        raise NotFoundError("artifact folder", name, f"Name a folder with a {MANIFEST_NAME}.")
     with database.unit_of_work(tenant) as work:
         row = work.policies.get(name)
     if cache is not None:
@@ -91,7 +97,8 @@ def open_archived(row: PolicyRow, cache: Path) -> Artifact:
 
     Raises:
         ArtifactError: If the archive itself does not verify, or is another policy's.
-    """
+        OSError: If the cache cannot be written.
+    """  # noqa: DOC502 - one is raised by the check
     folder = cache / row.policy_id
     if folder.is_dir():
         try:

@@ -41,7 +41,7 @@ def choice_of(ask: Ask, pointer: Pointer) -> Choice:
 
     Raises:
         InputError: If the request names a plan that the catalog does not have.
-    """
+    """  # noqa: DOC502 - raised by the check
     if ask.allowed is not None:
         _require_plans(pointer.catalog, "allowed", ask.allowed)
     if ask.override is not None:

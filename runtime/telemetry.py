@@ -1,11 +1,11 @@
 """What the process says of itself: JSON lines on standard error and Prometheus figures."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily
 from pydantic_core import to_json
 
@@ -68,26 +68,12 @@ class Metrics:
             "Selections that wait for their durable answer.",
             registry=self.registry,
         )
-
-    def observe_writer(self, batch_rows: Callable[[], Iterable[int]]) -> None:
-        """Take the sizes of the writer's commits since the last look, when asked for figures."""
-        self.registry.register(_WriterBatches(batch_rows))
-
-
-class _WriterBatches:
-    def __init__(self, drain: Callable[[], Iterable[int]]) -> None:
-        self._drain = drain
-        self._histogram = Histogram(
+        self.writer_batch = Histogram(
             "canopy_writer_batch_rows",
             "Decisions that one durable commit carried.",
             buckets=BATCH_BUCKETS,
-            registry=None,
+            registry=self.registry,
         )
-
-    def collect(self) -> Iterable[Any]:
-        for n_rows in self._drain():
-            self._histogram.observe(n_rows)
-        return self._histogram.collect()
 
 
 def _serialise(event: dict[str, Any], **_: Any) -> bytes:

@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -25,6 +26,8 @@ from canopy.storage.servers import APP_ROLE, Endpoints, ensure_servers, stop_ser
 HOME_VARIABLE = "CANOPY_TESTS_HOME"
 HOME_PREFIX = "canopy-tests-"
 TEMPLATE = "canopy_tests_template"
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES = 8_000_000_000
 
 _owned: list[tuple[Path, int]] = []
 
@@ -33,12 +36,26 @@ def pytest_configure(config):
     if HOME_VARIABLE in os.environ:
         return
     _sweep()
-    # Not below pytest's own base folder: that one is closed, and as root Postgres runs as an
-    # account that could not reach it.
-    home = Path(tempfile.mkdtemp(prefix=HOME_PREFIX))
-    home.chmod(0o755)
+    home = open_folder(HOME_PREFIX)
     _owned.append((home, _hold(home)))
     os.environ[HOME_VARIABLE] = str(home)
+
+
+def open_folder(prefix: str) -> Path:
+    """A new folder for servers, in memory where there is plenty: tests need no power failure.
+
+    Not below pytest's own base folder: that one is closed, and as root Postgres runs as an
+    account that could not reach it.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=_scratch()))
+    folder.chmod(0o755)
+    return folder
+
+
+def _scratch() -> Path:
+    if os.access(MEMORY, os.W_OK | os.X_OK) and shutil.disk_usage(MEMORY).free > MEMORY_BYTES:
+        return MEMORY
+    return Path(tempfile.gettempdir())
 
 
 def pytest_unconfigure(config):
@@ -63,7 +80,7 @@ def _remove(home: Path) -> None:
 
 def _sweep() -> None:
     """Stop what a killed run left behind."""
-    for home in Path(tempfile.gettempdir()).glob(HOME_PREFIX + "*"):
+    for home in _scratch().glob(HOME_PREFIX + "*"):
         if home.stat().st_uid != os.geteuid() or not (home / "owner").exists():
             continue
         try:
@@ -85,6 +102,12 @@ class Fresh:
 
     admin: str
     app: str
+
+
+@pytest.fixture(scope="session")
+def new_folder():
+    """Makes folders as `open_folder` does, for tests that start servers of their own."""
+    return open_folder
 
 
 @pytest.fixture(scope="session")
@@ -116,17 +139,31 @@ def template(servers, servers_settings) -> str:
     return TEMPLATE
 
 
+@pytest.fixture(scope="session")
+def copy_template(servers, template):
+    """Makes a context of a migrated, empty database that goes when it is left."""
+
+    @contextmanager
+    def copy() -> Iterator[Fresh]:
+        name = f"test_{uuid4().hex[:12]}"
+        with _admin(servers) as connection:
+            connection.execute(f"create database {name} template {template}")
+        admin = make_conninfo(servers.database_url, dbname=name)
+        try:
+            yield Fresh(admin, make_conninfo(admin, user=APP_ROLE))
+        finally:
+            with _admin(servers) as connection:
+                for each in (name, f"{name}_mlflow"):
+                    connection.execute(f"drop database if exists {each} with (force)")
+
+    return copy
+
+
 @pytest.fixture
-def fresh_database(servers, template) -> Iterator[Fresh]:
+def fresh_database(copy_template) -> Iterator[Fresh]:
     """A migrated, empty database of this test's own."""
-    name = f"test_{uuid4().hex[:12]}"
-    with _admin(servers) as connection:
-        connection.execute(f"create database {name} template {template}")
-    admin = make_conninfo(servers.database_url, dbname=name)
-    yield Fresh(admin, make_conninfo(admin, user=APP_ROLE))
-    with _admin(servers) as connection:
-        for each in (name, f"{name}_mlflow"):
-            connection.execute(f"drop database if exists {each} with (force)")
+    with copy_template() as fresh:
+        yield fresh
 
 
 @pytest.fixture

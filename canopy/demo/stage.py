@@ -75,7 +75,7 @@ class Stage:
             self.console.print(sentence)
 
     def run(
-        self, *arguments: str | Path, expect: Sequence[int] = (EXIT_DONE,), script: str = "canopy"
+        self, *arguments: str | Path | int, expect: Sequence[int] = (EXIT_DONE,), script: str = "canopy"
     ) -> Ran:
         """Run one command with `--json`, show it with its time, and hand back what it said.
 

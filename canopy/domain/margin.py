@@ -194,8 +194,8 @@ class Margin:
         self._check(other, "subtract")
         return self._combined(other, sign=-1)
 
-    def __truediv__(self, parts: float) -> "Margin":
-        if isinstance(parts, Margin) or parts <= 0:
+    def __truediv__(self, parts: object) -> "Margin":
+        if not isinstance(parts, int | float) or parts <= 0:
             raise TypeError(f"a margin is divided by a positive number, not by {parts!r}.")
         lower, upper, level = self.interval
         return Margin(

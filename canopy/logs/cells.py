@@ -84,7 +84,10 @@ def number_column(name: str, column: "pa.ChunkedArray", faults: FaultCollector) 
 def boolean_column(
     name: str, column: "pa.ChunkedArray", faults: FaultCollector
 ) -> BoolArray | None:
-    """A column of booleans without nulls; None, with a fault, where the type can hold none."""
+    """A column of booleans without nulls; None, with a fault, where the type can hold none.
+
+    A cell at fault counts as true, so that it brings no second fault of its own about.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -106,7 +109,7 @@ def boolean_column(
         name, malformed | is_null, lambda i: f"expected true or false, got {_shown(column, i)}.",
         "Write true or false in every row.",
     )  # fmt: skip
-    return values
+    return values | malformed | is_null
 
 
 def time_column(

@@ -1,10 +1,9 @@
 """Contexts as rows and as columns: what was known before choosing, both ways round."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from canopy.logs import schema
 from canopy.logs.tabular import DecisionLog
@@ -32,7 +31,7 @@ def context_rows(log: DecisionLog) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [{} for _ in range(log.n_rows)]
     for key, cells in log.context().items():
         for row, cell in zip(rows, cells.tolist(), strict=True):
-            if cell is not None and not (isinstance(cell, float) and np.isnan(cell)):
+            if cell is not None and not (isinstance(cell, float) and math.isnan(cell)):
                 row[key] = cell
     return rows
 

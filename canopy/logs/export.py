@@ -146,7 +146,7 @@ def _columns(rows: Sequence[ExportRow], plans: _Plans) -> tuple[dict[str, Any], 
     n_drawn = sum(columns[schema.DRAWN])
     if n_drawn and len(whole) == n_drawn:
         columns[schema.PROPENSITIES] = _propensities(rows, plans)
-    elif whole:
+    elif whole or any(row.logging_digest for row in rows):
         note = (
             f"The whole distribution is stored for {len(whole):,} of {n_drawn:,} drawn rows only; "
             "the log goes without."

@@ -76,6 +76,7 @@ class FaultCollector:
     faults: list[Fault] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     numbers: npt.NDArray[np.int64] | None = None
+    _blamed: dict[str, BoolArray] = field(default_factory=dict)
 
     def whole(self, column: str, problem: str, remedy: str) -> None:
         """A fault of a column as a whole."""
@@ -91,7 +92,9 @@ class FaultCollector:
     def rows(
         self, column: str, bad: BoolArray, problem: str | Callable[[int], str], remedy: str
     ) -> None:
-        """One fault for each row marked bad.
+        """One fault for each row marked bad, but where the column has one there already.
+
+        A cell that would not convert breaks every later rule too; only the first is said.
 
         Args:
             column: Which column.
@@ -99,6 +102,11 @@ class FaultCollector:
             problem: The words, or what makes them from a row's index (from 0).
             remedy: What to do about it.
         """
+        if column in self._blamed:
+            bad = bad & ~self._blamed[column]
+            self._blamed[column] |= bad
+        else:
+            self._blamed[column] = bad.copy()
         n_bad = int(np.count_nonzero(bad))
         if n_bad == 0:
             return

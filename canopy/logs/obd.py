@@ -211,6 +211,11 @@ def _target(
             f"{prior}: {folder.name}", f"no Beta parameters there: {error!r}.",
             "Name the prior file that was published with the data.",
         ) from error  # fmt: skip
+    if n_plans < _N_POSITIONS:
+        raise LogError(
+            str(folder), f"{n_plans} items cannot fill {_N_POSITIONS} positions.",
+            "Leave --target-prior away.",
+        )  # fmt: skip
     if alpha.shape != (n_plans,) or beta.shape != (n_plans,) or not (alpha > 0).all() or not (
         (beta > 0).all()
     ):  # fmt: skip

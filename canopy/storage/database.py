@@ -8,7 +8,7 @@ from typing import Self
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Engine, create_engine, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from canopy.domain.errors import InputError, SchemaBehindError, ServiceUnreachableError
 from canopy.settings import Settings
@@ -59,6 +59,8 @@ class Database:
         try:
             with self._engine.connect() as connection:
                 return revision_of(connection)
+        except ProgrammingError:
+            return None  # a schema taken back leaves a revision table the plain role may not read
         except OperationalError as error:
             # Before the first migration the plain role does not exist.
             if 'role "canopy_app" does not exist' in str(error):

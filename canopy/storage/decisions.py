@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, func, lateral, select, true
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, lateral, select, true, update
 
 from canopy.domain.decision import Arm, Mode
 from canopy.domain.episode import PRIMARY_METRIC, EpisodeKind
@@ -59,6 +59,19 @@ class Decisions:
             if row.request_id is not None and now_standing.body_hash != row.body_hash:
                 raise RequestConflictError(row.request_id)
         return sum(one.is_new for one in written)
+
+    def mark_not_served(self, decision_id: UUID) -> bool:
+        """Take a decision's propensity back: its caller served something else than was drawn.
+
+        Returns:
+            False if the tenant has no such decision.
+        """
+        changed = self._connection.execute(
+            update(decisions)
+            .where(decisions.c.tenant_id == self._tenant, decisions.c.decision_id == decision_id)
+            .values(propensity=None, served=False)
+        )
+        return changed.rowcount > 0
 
     def import_rows(self, rows: Iterable[ImportRow | DecisionRow]) -> int:
         """Copy somebody's log in, with its rewards as final outcomes: all of it or nothing.

@@ -17,12 +17,16 @@ from psycopg import AsyncConnection, errors
 
 from canopy.domain.errors import InputError, ServiceUnreachableError
 from canopy.storage.insertion import (
+    LIST_SEPARATOR,
     STANDING,
     STATEMENT,
-    check_row,
+    EncodedRow,
+    columns_of,
     distinct,
+    encode,
     parameters,
     results,
+    standing_of,
     unanswered,
 )
 from canopy.storage.rows import DecisionRow, Written
@@ -34,12 +38,13 @@ GIVE_UP_S: Final = 20.0
 """After so long without a server the waiting callers are told; asking again is safe."""
 
 _ASK_AGAIN: Final = "Ask again with the same request id; run `canopy doctor`."
+_BIND: Final = "select set_config('canopy.batch', %s, true)"
 _LOST: Final = (psycopg.OperationalError, psycopg.InterfaceError)
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    row: DecisionRow
+    row: EncodedRow
     answer: asyncio.Future[Written]
 
 
@@ -98,11 +103,11 @@ class DecisionWriter:
                 f"expected tenant {tenant!r} and a request id.",
                 "Without a request id a lost answer could not be asked for again.",
             )
-        check_row(row)
+        encoded = encode(row)
         if self._task is None or self._is_stopping:
             raise ServiceUnreachableError("Decision writer", "it is not running.", "Start it.")
         answer: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(row, answer))
+        self._waiting.append(_Waiting(encoded, answer))
         self._arrived.set()
         return await answer
 
@@ -122,21 +127,19 @@ class DecisionWriter:
             answers = await self._write([waiting.row for waiting in batch])
         except ServiceUnreachableError as error:
             _fail(batch, error)
-        except psycopg.Error as error:
+        except Exception as error:  # noqa: BLE001 - one bad row must not end the writer
             if len(batch) > 1:
                 for waiting in batch:
                     await self._settle([waiting])
                 return
-            place = f"decision {batch[0].row.decision_id}"
+            place = f"decision {batch[0].row.row.decision_id}"
             _fail(batch, InputError(place, f"the database refused it: {error}.", "Correct it."))
-        except Exception as error:  # noqa: BLE001 - one bad batch must not end the writer
-            _fail(batch, error)
         else:
             for waiting, answer in zip(batch, answers, strict=True):
                 if not waiting.answer.done():
                     waiting.answer.set_result(answer)
 
-    async def _write(self, rows: Sequence[DecisionRow]) -> list[Written]:
+    async def _write(self, rows: Sequence[EncodedRow]) -> list[Written]:
         """Send a batch until it is committed.
 
         Raises:
@@ -162,25 +165,24 @@ class DecisionWriter:
 
     @staticmethod
     async def _commit(
-        connection: AsyncConnection[Any], rows: Sequence[DecisionRow]
+        connection: AsyncConnection[Any], rows: Sequence[EncodedRow]
     ) -> list[Written]:
-        """One transaction over the whole batch, each tenant's rows under its own setting."""
-        by_tenant: dict[str, list[DecisionRow]] = {}
-        for row in rows:
-            by_tenant.setdefault(row.tenant_id, []).append(row)
+        """One transaction over the whole batch; it may touch the batch's tenants alone."""
+        tenants = LIST_SEPARATOR.join({row.row.tenant_id for row in rows})
+        # A pipeline: begin, settings, insert and commit are one round trip.
         async with connection.pipeline(), connection.transaction():
-            cursors = {
-                tenant: await _insert(connection, tenant, own) for tenant, own in by_tenant.items()
-            }
-        written: dict[int, Written] = {}
-        for tenant, own in by_tenant.items():
-            wanted = unanswered(own, {name for (name,) in await cursors[tenant].fetchall()})
-            standing = await _standing(connection, tenant, wanted) if wanted else {}
-            written |= zip(map(id, own), results(own, standing), strict=True)
-        return [written[id(row)] for row in rows]
+            await connection.execute(_BIND, (tenants,))
+            cursor = await connection.execute(STATEMENT, parameters(distinct(rows)), prepare=True)
+        wanted = unanswered(rows, set(await cursor.fetchall()))
+        if not wanted:
+            return results(rows, {})
+        async with connection.transaction():
+            await connection.execute(_BIND, (tenants,))
+            found = await connection.execute(STANDING, columns_of(wanted))
+            return results(rows, standing_of(await found.fetchall()))
 
-    async def _add_months(self, rows: Sequence[DecisionRow]) -> bool:
-        moments = [row.decided_at for row in rows]
+    async def _add_months(self, rows: Sequence[EncodedRow]) -> bool:
+        moments = [row.row.decided_at for row in rows]
         connection = await self._connected()
         async with connection.transaction():
             await connection.execute(
@@ -200,22 +202,6 @@ class DecisionWriter:
         if connection is not None:
             with suppress(psycopg.Error):
                 await connection.close()
-
-
-async def _insert(
-    connection: AsyncConnection[Any], tenant: str, rows: Sequence[DecisionRow]
-) -> psycopg.AsyncCursor[Any]:
-    await connection.execute("select set_config('canopy.tenant', %s, true)", (tenant,))
-    return await connection.execute(STATEMENT, parameters(distinct(rows)), prepare=True)
-
-
-async def _standing(
-    connection: AsyncConnection[Any], tenant: str, wanted: Sequence[str]
-) -> dict[str, tuple[Any, str]]:
-    async with connection.transaction():
-        await connection.execute("select set_config('canopy.tenant', %s, true)", (tenant,))
-        found = await connection.execute(STANDING, (tenant, list(wanted)))
-        return {name: (decision_id, body) async for name, decision_id, body in found}
 
 
 def _fail(batch: Sequence[_Waiting], error: BaseException) -> None:

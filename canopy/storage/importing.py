@@ -12,10 +12,9 @@ from canopy.storage.insertion import (
     ARRAY_TYPES,
     COLUMNS,
     EXPRESSIONS,
-    check_row,
     driver_of,
+    encode,
     ensure_months,
-    plain,
 )
 from canopy.storage.outcomes import outcome_values
 from canopy.storage.rows import DecisionRow, ImportRow
@@ -97,7 +96,7 @@ def _copy(
 def _values(number: int, tenant: str, row: ImportRow | DecisionRow) -> tuple[Any, ...]:
     decision, reward = (row.decision, row.reward) if isinstance(row, ImportRow) else (row, None)
     try:
-        check_row(decision)
+        values = encode(decision).values
         outcome_id = None
         if reward is not None:
             reward = float(reward)
@@ -111,8 +110,7 @@ def _values(number: int, tenant: str, row: ImportRow | DecisionRow) -> tuple[Any
             f"it belongs to tenant {decision.tenant_id!r}, the import to {tenant!r}.",
             "Import one tenant's log at a time.",
         )
-    columns = (plain(name, getattr(decision, name)) for name in COLUMNS)
-    return (number, *columns, outcome_id, reward)
+    return (number, *values, outcome_id, reward)
 
 
 def _refuse(driver: psycopg.Connection[Any], query: str, problem: str) -> None:

@@ -4,9 +4,12 @@ A batch is one round trip: requests first, where a request answered before is sk
 the decisions of the new requests alone, then which of the rows handed in are new.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from itertools import starmap
+from operator import attrgetter
 from typing import Any, Final
 from uuid import UUID
 
@@ -18,6 +21,9 @@ from canopy.domain.ids import canonical_json
 from canopy.storage.rows import DecisionRow, Written
 
 COLUMNS: Final = tuple(DecisionRow.__dataclass_fields__)
+
+LIMIT: Final = 2**31
+"""What an integer column holds lies below it."""
 
 LIST_SEPARATOR: Final = "\x1f"
 """Text arrays cannot nest in unnest, so lists travel joined by the unit separator."""
@@ -49,6 +55,14 @@ _PLAIN: Final[Mapping[str, Callable[[Any], Any]]] = (
         "context": lambda value: canonical_json(dict(value)),
     }
 )
+_FIELDS: Final = attrgetter(*COLUMNS)
+_CONVERTERS: Final = tuple(_PLAIN.values())
+# A value that is of this very type already is sent as it is.
+_KINDS: Final = tuple(plain if isinstance(plain, type) else None for plain in _CONVERTERS)
+_CONTEXT: Final = COLUMNS.index("context")
+_NUL: Final = "\\u0000"
+_ESCAPED_NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
 EXPRESSIONS: Final[Mapping[str, str]] = {name: f"given.{name}" for name in COLUMNS} | {
     "reasons": f"string_to_array(given.reasons, '{LIST_SEPARATOR}')",
     "context": "given.context::json",
@@ -61,51 +75,101 @@ with given as (
 ), fresh as (
   insert into requests (tenant_id, request_id, decision_id, decided_at, body_hash)
   select tenant_id, request_id, decision_id, decided_at, body_hash from given
-  where request_id is not null order by request_id
-  on conflict do nothing returning request_id
+  where request_id is not null order by tenant_id, request_id
+  on conflict do nothing returning tenant_id, request_id
 )
 insert into decisions ({", ".join(COLUMNS)})
 select {", ".join(EXPRESSIONS[name] for name in COLUMNS)} from given
-where given.request_id is null or given.request_id in (select request_id from fresh)
-returning request_id
+where request_id is null
+  or (tenant_id, request_id) in (select tenant_id, request_id from fresh)
+returning tenant_id, request_id
 """  # noqa: S608 - made of this module's own constants
-"""Takes one array per column; gives the request ids that are new. No request id twice in it."""
+"""Takes one array per column; gives the requests that are new. No request twice in it."""
 
 STANDING: Final = """
-select request_id, decision_id, body_hash from requests
-where tenant_id = %s and request_id = any(%s)
+select tenant_id, request_id, decision_id, body_hash from requests
+where (tenant_id, request_id) in (select * from unnest(%s::text[], %s::text[]))
 """
 
-Standing = Mapping[str, tuple[UUID, str]]
-"""By request id: the decision that stands for it and the hash of the body it answered."""
+Request = tuple[str, str | None]
+"""Tenant and request id."""
+
+Standing = Mapping[Request, tuple[UUID, str]]
+"""By request: the decision that stands for it and the hash of the body it answered."""
 
 
-def parameters(rows: Sequence[DecisionRow]) -> list[list[Any]]:
+@dataclass(frozen=True, slots=True)
+class EncodedRow:
+    """A row that was checked, with its values as they are sent, in the order of `COLUMNS`."""
+
+    row: DecisionRow
+    values: tuple[Any, ...]
+
+    @property
+    def request(self) -> Request:
+        """What the row answers."""
+        return self.row.tenant_id, self.row.request_id
+
+
+def parameters(rows: Sequence[EncodedRow]) -> list[list[Any]]:
     """One list per column of `STATEMENT`."""
-    return [[plain(name, getattr(row, name)) for row in rows] for name in COLUMNS]
+    return [list(column) for column in zip(*(row.values for row in rows), strict=True)]
 
 
-def plain(name: str, value: Any) -> Any:
-    """A column's value as the plain type it is sent as; None stays None."""
-    return None if value is None else _PLAIN[name](value)
-
-
-def check_row(row: DecisionRow) -> None:
-    """Refuse what the table could not hold, before it spoils the batch of others.
+def encode(row: DecisionRow) -> EncodedRow:
+    """Check a row and bring its values into the plain types they are sent as.
 
     Raises:
-        InputError: If the tenant is empty, the time is not aware, a request id comes without a
-            body hash, a probability lies outside its range, or the context is not JSON.
+        InputError: If the table could not hold it: the tenant is empty, the time is not aware, a
+            request id comes without a body hash, a number lies outside its range, the context
+            is not JSON, or a text holds what is no text. It would spoil the batch of others.
     """
     place = f"decision {row.decision_id}"
+    _check_identity(place, row)
+    _check_numbers(place, row)
+    try:
+        values = tuple(
+            value if value is None or type(value) is kind else plain(value)
+            for value, kind, plain in zip(_FIELDS(row), _KINDS, _CONVERTERS, strict=True)
+        )
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            place, f"it cannot be encoded: {error}.", "Leave out what is missing or no JSON."
+        ) from error
+    _check_texts(place, values)
+    return EncodedRow(row, values)
+
+
+def _check_texts(place: str, values: tuple[Any, ...]) -> None:
+    texts = [value for value in values if type(value) is str]
+    text = "\n".join(texts)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(
+                place, f"it holds half a surrogate pair: {error}.", "Send whole characters."
+            ) from error
+    # Postgres holds no NUL; in JSON it hides as an escape, behind an even number of backslashes.
+    if "\x00" in text or (_NUL in text and _ESCAPED_NUL.search(values[_CONTEXT])):
+        raise InputError(place, "it holds the character NUL.", "Leave that character out.")
+
+
+def _check_identity(place: str, row: DecisionRow) -> None:
     if not row.tenant_id:
         raise InputError(place, "the tenant is empty.", "Name the tenant.")
+    # The separator keeps tenants of a batch and reasons of a row apart.
+    if LIST_SEPARATOR in row.tenant_id or any(LIST_SEPARATOR in word for word in row.reasons):
+        raise InputError(place, "it holds a control character.", "Leave it out.")
     if row.decided_at.tzinfo is None:
         raise InputError(place, f"{row.decided_at} has no time zone.", "Send an aware time.")
     if (row.request_id is None) != (row.body_hash is None):
         raise InputError(
             place, "a request id and a body hash come together.", "Give both, or neither."
         )
+
+
+def _check_numbers(place: str, row: DecisionRow) -> None:
     for name, probability in (("propensity", row.propensity), ("keep_prob", row.keep_prob)):
         if probability is not None and not 0 < probability <= 1:
             raise InputError(
@@ -113,36 +177,33 @@ def check_row(row: DecisionRow) -> None:
                 f"expected a number in (0, 1], got {probability}.",
                 "A plan that was drawn had a chance; leave out what is not known.",
             )
-    try:
-        document = canonical_json(dict(row.context))
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"{place}, context", f"it is not JSON: {error}.", "Leave out what is missing."
-        ) from error
-    if "\\u0000" in document or "\x00" in f"{row.unit_id}{row.plan}{row.request_id}":
-        raise InputError(place, "it holds the character NUL.", "Leave that character out.")
+    for name, number in (("action", row.action), ("n_plans", row.n_plans)):
+        # Checked here because a binary COPY would cut off the high bits in silence.
+        if number is not None and not 0 <= number < LIMIT:
+            raise InputError(
+                f"{place}, {name}", f"expected 0 to {LIMIT - 1}, got {number}.", "Correct it."
+            )
 
 
-def distinct(rows: Sequence[DecisionRow]) -> list[DecisionRow]:
-    """The rows without those whose request id stands earlier in the batch."""
-    first: dict[str, DecisionRow] = {}
+def distinct(rows: Sequence[EncodedRow]) -> list[EncodedRow]:
+    """The rows without those whose request stands earlier in the batch."""
+    first: dict[Request, EncodedRow] = {}
     return [
         row
         for row in rows
-        if row.request_id is None or first.setdefault(row.request_id, row) is row
+        if row.row.request_id is None or first.setdefault(row.request, row) is row
     ]
 
 
-def unanswered(rows: Sequence[DecisionRow], fresh: set[str]) -> list[str]:
-    """Request ids of the batch whose answer must be looked up: somebody was there before."""
-    asked = {row.request_id for row in rows if row.request_id is not None}
-    repeated = len(asked) != sum(row.request_id is not None for row in rows)
-    return sorted(asked if repeated else asked - fresh)
+def unanswered(rows: Sequence[EncodedRow], fresh: set[Request]) -> list[Request]:
+    """Requests of the batch whose answer must be looked up: somebody was there before."""
+    counted = Counter(row.request for row in rows if row.row.request_id is not None)
+    return [request for request, n in counted.items() if n > 1 or request not in fresh]
 
 
-def results(rows: Sequence[DecisionRow], standing: Standing) -> list[Written]:
+def results(rows: Sequence[EncodedRow], standing: Standing) -> list[Written]:
     """What became of each row; a request that is not in `standing` was answered by its row."""
-    return list(starmap(_result, ((row, standing.get(row.request_id or "")) for row in rows)))
+    return [_result(encoded.row, standing.get(encoded.request)) for encoded in rows]
 
 
 def _result(row: DecisionRow, found: tuple[UUID, str] | None) -> Written:
@@ -150,6 +211,11 @@ def _result(row: DecisionRow, found: tuple[UUID, str] | None) -> Written:
     if row.request_id is None or found is None or found[0] == row.decision_id:
         return Written(row.decision_id, is_new=True, body_hash=row.body_hash)
     return Written(found[0], is_new=False, body_hash=found[1])
+
+
+def standing_of(found: Iterable[tuple[str, str, UUID, str]]) -> Standing:
+    """The rows of `STANDING` by request."""
+    return {(tenant, name): (decision_id, body) for tenant, name, decision_id, body in found}
 
 
 def insert_rows(connection: Connection, tenant: str, rows: Sequence[DecisionRow]) -> list[Written]:
@@ -167,13 +233,18 @@ def insert_rows(connection: Connection, tenant: str, rows: Sequence[DecisionRow]
                 f"it belongs to tenant {row.tenant_id!r}, this transaction to {tenant!r}.",
                 "Use one unit of work per tenant.",
             )
-        check_row(row)
+    encoded = [encode(row) for row in rows]
     ensure_months(connection, [row.decided_at for row in rows])
     driver = driver_of(connection)
-    cursor = driver.execute(STATEMENT, parameters(distinct(rows)))
-    wanted = unanswered(rows, {name for (name,) in cursor if name is not None})
-    found = driver.execute(STANDING, (tenant, wanted)) if wanted else ()
-    return results(rows, {name: (decision_id, body) for name, decision_id, body in found})
+    cursor = driver.execute(STATEMENT, parameters(distinct(encoded)))
+    wanted = unanswered(encoded, set(cursor))
+    found = driver.execute(STANDING, columns_of(wanted)) if wanted else ()
+    return results(encoded, standing_of(found))
+
+
+def columns_of(requests: Sequence[Request]) -> tuple[list[str], list[str | None]]:
+    """The parameters of `STANDING`."""
+    return [tenant for tenant, _ in requests], [name for _, name in requests]
 
 
 def driver_of(connection: Connection) -> psycopg.Connection[Any]:

@@ -65,6 +65,7 @@ def upgrade_connected(connection: Connection, revision: str = REVISION) -> str:
 
     command.upgrade(_configuration(connection), revision)
     if revision == REVISION:
+        connection.execute(text("select canopy_guard.arm()"))
         add_partitions(connection)
     connection.commit()
     return revision

@@ -167,7 +167,7 @@ def _make_mlflow(
     found = connection.execute("select 1 from pg_database where datname = %s", (name,))
     if found.fetchone() is not None:
         return
-    owner = sql.SQL("")
+    owner: sql.Composable = sql.SQL("")
     if role is not None:
         known = connection.execute("select 1 from pg_roles where rolname = %s", (role,))
         if known.fetchone() is None:

@@ -75,7 +75,7 @@ def clipped_ips(
 
     Source:
         Ionides, Truncated Importance Sampling, JCGS 2008.
-    """
+    """  # noqa: DOC502 - partly raised by the checks
     r = numbers("reward", reward)
     w = weights(weight, len(r))
     if not cap >= 0:

@@ -2,17 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import stdtrit
 
 from eval.estimators.checks import numbers, weights
 from eval.estimators.estimate import effective_sample_size
 from eval.intervals.units import units_of
 from policy.arrays import FloatArray
 
-_TWO: int = 2
+_LEAST_UNITS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +62,15 @@ def unit_interval(
         Cameron and Miller, A Practitioner's Guide to Cluster-Robust Inference, JHR 2015,
         with the small-sample factor G / (G - 1).
     """  # noqa: DOC502 - raised by the checks
-    from scipy.stats import t
-
     c = numbers("contributions", contributions)
     grouped = units_of(units, len(c))
     value = float(c.mean())
     g = grouped.n_units
-    if g < _TWO:
+    if g < _LEAST_UNITS:
         return UnitInterval(value, None, None, None, level, g)
     effects = grouped.sums(c - value) / len(c)
     std_err = float(np.sqrt(g / (g - 1) * np.square(effects).sum()))
-    half = float(t.ppf((1 + level) / 2, g - 1)) * std_err
+    half = float(stdtrit(g - 1, (1 + level) / 2)) * std_err
     return UnitInterval(value, std_err, value - half, value + half, level, g)
 
 

@@ -32,7 +32,8 @@ class Units:
             Shape (n_units,) or (n_units, c).
         """
         if values.ndim == 1:
-            return np.bincount(self.codes, weights=values, minlength=self.n_units)
+            summed = np.bincount(self.codes, weights=values, minlength=self.n_units)
+            return np.asarray(summed, dtype=np.float64)
         each = [self.sums(values[:, column]) for column in range(values.shape[1])]
         return np.stack(each, axis=1)
 

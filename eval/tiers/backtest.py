@@ -1,26 +1,14 @@
-"""Backtest: what a policy would have gained over the logging policy, on reserved units.
+"""Backtest: what a policy would have gained over the logging policy, on reserved units."""
 
-The gain is paired row by row, X = (w - 1)(r - least reward), and judged by a one-sided t bound
-over units. The bound is approximate: it holds for gains skewed to the right, which weights
-give, and is refused for gains skewed to the left, where it is known to promise too much.
-
-Source:
-    Thomas, Theocharous, Ghavamzadeh, High-Confidence Policy Improvement, ICML 2015; Cameron and
-    Miller, A Practitioner's Guide to Cluster-Robust Inference, JHR 2015.
-"""
-
-import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from canopy.domain.clock import now
 from canopy.domain.episode import EpisodeKind, is_reserved
-from canopy.domain.errors import LogError
+from canopy.domain.errors import LogError, RangeError
 from canopy.domain.evidence import (
     Evidence,
     EvidenceStatus,
@@ -36,7 +24,9 @@ from canopy.domain.ids import canonical_json, content_hash
 from canopy.logs import schema
 from canopy.logs.tabular import DecisionLog
 from eval.estimators.inverse_propensity import ips
+from eval.evaluation import Evaluation
 from eval.gates import (
+    DISCIPLINE,
     ESTIMATORS_AGREE,
     MEAN_WEIGHT_ERRORS,
     UNIT_ESS,
@@ -44,8 +34,11 @@ from eval.gates import (
     UNSUPPORTED_MASS,
 )
 from eval.intervals.unit_t import unit_ess, unit_interval
-from eval.intervals.units import units_of
-from policy.arrays import BoolArray, FloatArray
+from eval.looks import LOOK, SAFETY_SET, SKETCH, sketch_of, split_level
+from eval.paired_gain import MIN_UNITS, Gain, paired_gain
+from eval.report import evaluate
+from eval.reward_models import RewardModelSpec
+from eval.verdicts import Verdict
 from policy.artifact import Artifact
 
 METHOD: Final = "backtest/v1"
@@ -53,93 +46,18 @@ METHOD: Final = "backtest/v1"
 
 DEFAULT_LEVEL: Final = 0.95
 
-LOOK: Final = "look"
-SAFETY_SET: Final = "safety_set"
-SKETCH: Final = "decisions_sketch"
+_LEAST_LEVEL: Final = 0.5
+_ROUNDING: Final = 1e-6
 
-_SKETCH_SIZE: Final = 64
-_MIN_BOUND: Final = 30
-
-
-@dataclass(frozen=True, slots=True)
-class Gain:
-    """The paired gain over the logging policy.
-
-    Attributes:
-        estimate: In reward units per decision.
-        lower: One-sided lower bound; None where none is honest.
-        n_units: Units it rests on.
-        skew: Skewness of the units' gains; None where they do not vary.
-        refusal: Why there is no bound; None where there is one.
-    """
-
-    estimate: float
-    lower: float | None
-    n_units: int
-    skew: float | None
-    refusal: str | None
+ESTIMATORS: Final = ("ips", "snips", "dr")
+"""What stands beside the gain; SNIPS and DR must agree for a gate that asks for it."""
 
 
-def paired_gain(
-    reward: FloatArray,
-    weight: FloatArray,
-    units: npt.NDArray[Any],
-    *,
-    level: float,
-    reward_min: float = 0.0,
-    keep_prob: FloatArray | None = None,
-) -> Gain:
-    """Gain of a target policy over the logging policy, with a one-sided lower bound.
-
-    Args:
-        reward: Shape (n,), at least `reward_min`.
-        weight: Shape (n,). Importance weights, keep probability divided in.
-        units: Shape (n,). Unit of each row.
-        level: Probability with which the bound must hold, from 0.5.
-        reward_min: Least reward that can occur; counted from there, gains are skewed to the
-            right.
-        keep_prob: Shape (n,). Probability with which each row was kept; None where every was.
-
-    Returns:
-        The gain; its bound is approximate.
-
-    Raises:
-        ShapeMismatchError: If the arrays differ in shape.
-        RangeError: If a number is not finite or a weight negative.
-    """  # noqa: DOC502 - raised by the estimators
-    above = reward - reward_min
-    kept = np.ones(len(above)) if keep_prob is None else keep_prob
-    gains = (
-        ips(above, weight, keep_prob=keep_prob).contributions
-        - ips(above, 1 / kept, keep_prob=keep_prob).contributions
-    )
-    # A one-sided bound at level L is the lower end of the two-sided interval at 2 L - 1.
-    found = unit_interval(gains, units, level=2 * level - 1)
-    deviations = units_of(units, len(gains)).sums(gains - found.value)
-    spread = float(np.sqrt(np.square(deviations).mean()))
-    varies = spread > 1e-12 * max(1.0, abs(found.value))  # noqa: PLR2004 - rounding
-    skew = float((deviations**3).mean() / spread**3) if varies else None
-    refusal = None
-    if found.n_units < _MIN_BOUND:
-        refusal = f"{found.n_units} units are too few for a bound."
-    elif skew is not None and skew < 0:
-        refusal = f"the gains are skewed to the left ({skew:.2f}), where the bound promises too much."
-    lower = None if refusal else found.lo
-    return Gain(found.value, lower, found.n_units, skew, refusal)
-
-
-def split_level(level: float, look: int) -> float:
-    """Level of the k-th look at one safety set: its error is the allowed one over k (k + 1).
-
-    These errors sum to no more than the allowed one however many looks follow, so that the
-    chance of ever promoting a policy without a gain stays within it.
-    """
-    return 1 - (1 - level) / (look * (look + 1))
-
-
-def backtest_inputs(policy_id: str, safety_set: str, *, level: float, seed: int) -> str:
+def backtest_inputs(
+    policy_id: str, discipline: str, safety_set: str, *, level: float, seed: int
+) -> str:
     """Identity of what a backtest is computed from; the same again is not a new look."""
-    return content_hash(canonical_json([METHOD, policy_id, safety_set, level, seed]))
+    return content_hash(canonical_json([METHOD, policy_id, discipline, safety_set, level, seed]))
 
 
 def reserve_of(log: DecisionLog) -> DecisionLog:
@@ -158,29 +76,170 @@ def reserve_of(log: DecisionLog) -> DecisionLog:
     return log if reserved.all() else log.take(reserved)
 
 
-def sketch_of(reserve: DecisionLog) -> tuple[str, ...]:
-    """The least hashes of a safety set's decisions: sets that share decisions share some.
-
-    A log exported again with later rows is thereby known for the set that was looked at, which
-    its content hash would not tell. Rewards stay out, since they may arrive between.
-    """
-    columns = (schema.DECISION_ID, schema.UNIT_ID, schema.PLAN, schema.PROPENSITY)
-    rows = zip(*(reserve.column(name).tolist() for name in columns), strict=True)
-    hashes = {hashlib.sha256(repr(row).encode()).hexdigest()[:12] for row in rows}
-    return tuple(sorted(hashes)[:_SKETCH_SIZE])
-
-
-def look_number(reserve: DecisionLog, earlier: Iterable[Evidence]) -> int:
-    """Which look at a safety set the next one is: one more than the distinct ones before.
+def backtest(
+    log: DecisionLog,
+    artifact: Artifact,
+    *,
+    discipline: str | None = None,
+    level: float = DEFAULT_LEVEL,
+    seed: int = 0,
+    look: int = 1,
+    at: datetime | None = None,
+) -> Evidence:
+    """Measure a policy's gain over the logging policy on the reserved units of a log.
 
     Args:
-        reserve: The safety set.
-        earlier: Stored evidence of every policy.
-    """
-    mine = set(sketch_of(reserve))
-    seen = {
-        (found.policy_id, found.inputs)
-        for found in earlier
-        if found.tier is Tier.BACKTEST and mine & set(str(found.fact(SKETCH) or "").split())
+        log: Any log; only rows of reserved units are read.
+        artifact: The policy.
+        discipline: The craft whose decisions the log holds, and the only one the evidence speaks
+            of; None for that of the policy's catalog.
+        level: Probability with which the bound must hold over all looks, from 0.5.
+        seed: Of everything random.
+        look: Which look at this safety set it is; see `split_level`.
+        at: When, aware; None for now.
+
+    Returns:
+        The evidence; refused, with reasons, where the log cannot tell.
+
+    Raises:
+        LogError: If no unit is reserved, or the log does not say which plans there are.
+        RangeError: If the level or the look is impossible.
+    """  # noqa: DOC502 - partly raised by the parts
+    if not _LEAST_LEVEL <= level < 1:
+        raise RangeError("level", None, level, f"from {_LEAST_LEVEL} to below 1")
+    if look < 1:
+        raise RangeError("look", None, look, "counted from 1")
+    reserve = reserve_of(log)
+    safety_set = reserve.content_hash
+    spent = split_level(level, look)
+    found = evaluate(
+        reserve,
+        artifact,
+        estimators=ESTIMATORS,
+        # A model of the log's own may have seen training rows: one is fitted here.
+        reward_model=RewardModelSpec(),
+        level=level,
+        seed=seed,
+        # The bootstrap beside the t interval is not read here.
+        n_resamples=2,
+    )
+    corpora = {reserve_corpus(safety_set), reserve_corpus(log.content_hash)}
+    lineage = Lineage(corpora=frozenset(corpora))
+    gain, support = _measured(reserve, found, spent)
+    reasons = _refusals(found, gain, support)
+    discipline = discipline or artifact.catalog.discipline
+    facts = support | _described(reserve, found, gain)
+    facts |= {DISCIPLINE: discipline, LOOK: look, SAFETY_SET: safety_set}
+    return Evidence(
+        tier=Tier.BACKTEST,
+        policy_id=artifact.policy_id,
+        status=EvidenceStatus.REFUSED if reasons else EvidenceStatus.OK,
+        margin=None if reasons else _margin(gain, spent, lineage),
+        facts=tuple(Fact(name, value) for name, value in facts.items()),
+        reasons=tuple(reasons) or _notes(reserve, look),
+        lineage=lineage,
+        inputs=backtest_inputs(artifact.policy_id, discipline, safety_set, level=level, seed=seed),
+        created_at=at or now(),
+    )
+
+
+def _margin(gain: Gain | None, level: float, lineage: Lineage) -> Margin | None:
+    if gain is None or gain.lower is None:
+        return None
+    return Margin(
+        tier=Tier.BACKTEST,
+        estimate=gain.estimate,
+        interval=Interval(gain.lower, None, level),
+        n=gain.n_units,
+        lineage=lineage,
+    )
+
+
+def _described(reserve: DecisionLog, found: Evaluation, gain: Gain | None) -> dict[str, FactValue]:
+    """Facts for people: what was looked at, and how."""
+    return {
+        "bound": "one-sided t by unit, approximate",
+        "method": METHOD,
+        "log_kind": reserve.kind.value,
+        "propensity_declared": reserve.facts.propensity_declared,
+        "rows": found.log.n_rows,
+        "rows_without_propensity": found.log.n_null_propensity,
+        "rows_without_reward": found.log.n_null_reward,
+        "gain": None if gain is None else gain.estimate,
+        "gain_skew": None if gain is None else gain.skew,
+        "logging_value": found.logging.value,
+        SKETCH: " ".join(sketch_of(reserve)),
     }
-    return len(seen) + 1
+
+
+def _measured(
+    reserve: DecisionLog, found: Evaluation, level: float
+) -> tuple[Gain | None, dict[str, FactValue]]:
+    """The gain and the facts that gates set limits on; no gain without a usable row."""
+    facts: dict[str, FactValue] = {UNITS: found.log.n_units}
+    for verdict in found.verdicts:
+        lower, upper = verdict.interval or (None, None)
+        facts |= {
+            verdict.estimator: verdict.value,
+            f"{verdict.estimator}_lower": lower,
+            f"{verdict.estimator}_upper": upper,
+        }
+    facts[UNSUPPORTED_MASS] = found.verdicts[0].unsupported_mass
+    facts[ESTIMATORS_AGREE] = _agree(found.verdict("snips"), found.verdict("dr"))
+    if not len(found.weight):
+        return None, facts
+    keep = None
+    if reserve.has(schema.KEEP_PROB):
+        keep = reserve.column(schema.KEEP_PROB)[found.positions]
+    ones = np.ones(len(found.weight))
+    mean = unit_interval(ips(ones, found.weight, keep_prob=keep).contributions, found.unit_codes)
+    off = max(0.0, abs(mean.value - 1) - _ROUNDING)
+    facts |= {
+        UNIT_ESS: unit_ess(found.weight, found.unit_codes),
+        "mean_weight": mean.value,
+        MEAN_WEIGHT_ERRORS: 0.0 if not off else off / mean.std_err if mean.std_err else None,
+        "max_weight": float(found.weight.max()),
+    }
+    gain = paired_gain(
+        reserve.column(schema.REWARD)[found.positions],
+        found.weight,
+        found.unit_codes,
+        level=level,
+        reward_min=reserve.reward_range[0],
+        keep_prob=keep,
+    )
+    return gain, facts
+
+
+def _agree(one: Verdict, other: Verdict) -> bool | None:
+    """True if each value lies within the other's interval; None where one has none."""
+    if one.value is None or other.value is None or not (one.interval and other.interval):
+        return None
+    return (
+        one.interval[0] <= other.value <= one.interval[1]
+        and other.interval[0] <= one.value <= other.interval[1]
+    )
+
+
+def _refusals(found: Evaluation, gain: Gain | None, facts: Mapping[str, FactValue]) -> list[str]:
+    """Why the log cannot tell; empty where it can."""
+    if gain is None:
+        return ["no reserved row has both a propensity and a reward."]
+    reasons = [v.reason for v in found.verdicts if v.status == "refused" and v.reason]
+    ess = facts[UNIT_ESS]
+    if isinstance(ess, float) and ess < MIN_UNITS:
+        reasons.append(f"the weights are worth {ess:.1f} units, too few for a bound.")
+    if gain.refusal:
+        reasons.append(gain.refusal)
+    return list(dict.fromkeys(reasons))
+
+
+def _notes(reserve: DecisionLog, look: int) -> tuple[str, ...]:
+    notes = []
+    if reserve.kind is EpisodeKind.SYNTHETIC:
+        notes.append("measured on synthetic episodes.")
+    if reserve.facts.propensity_declared:
+        notes.append("the propensities were declared, not logged.")
+    if look > 1:
+        notes.append(f"look {look} at this safety set: its bound is the stricter for it.")
+    return tuple(notes)

@@ -195,6 +195,13 @@ def _select(choice: Choice) -> Decision:
 
 def _problems(asked: _Asked, decision: Decision) -> Iterator[str]:
     """What is wrong with one decision."""
+    yield from structural_problems(decision)
+    if asked.case is not None:
+        yield from _unmet(asked.choice.catalog, asked.case, decision)
+
+
+def structural_problems(decision: Decision) -> Iterator[str]:
+    """What no decision of a sound policy shows, whatever the policy is worth."""
     mask = np.asarray(decision.mask)
     if not mask.any():
         if decision.reasons[0] is not Reason.NO_FEASIBLE_PLAN or decision.propensity is not None:
@@ -203,8 +210,6 @@ def _problems(asked: _Asked, decision: Decision) -> Iterator[str]:
         yield f"no distribution: {decision.reasons[0]}."
     else:
         yield from _distribution_problems(decision, mask)
-    if asked.case is not None:
-        yield from _unmet(asked.choice.catalog, asked.case, decision)
 
 
 def _distribution_problems(decision: Decision, mask: BoolArray) -> Iterator[str]:

@@ -36,11 +36,12 @@ BODY_MODELS: Final[tuple[type[BaseModel], ...]] = (
 """Models that routes read themselves, so that FastAPI does not find them."""
 
 
-def build_app(runtime: Runtime) -> FastAPI:
+def build_app(runtime: Runtime, on_started: Callable[[], None] = lambda: None) -> FastAPI:
     """Join the routes to a runtime; the application starts and stops it.
 
     Args:
         runtime: Not yet started.
+        on_started: Called once the runtime is ready to serve.
 
     Returns:
         The application.
@@ -49,6 +50,7 @@ def build_app(runtime: Runtime) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await runtime.start()
+        on_started()
         try:
             yield
         finally:

@@ -54,7 +54,7 @@ class Shape(Generic[One]):
             ValidationError: If a single object is not what is expected, or the body is no JSON.
             InputError: If the items are no list, or there are none.
             BodyTooLargeError: If there are too many items.
-        """  # noqa: DOC502 - the first is raised by the adapter
+        """
         if _ITEMS_KEY not in body:
             return self.one.validate_json(body)
         try:

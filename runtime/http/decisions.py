@@ -35,9 +35,7 @@ router = APIRouter()
     response_model=None,
     responses={200: {"model": StoredDecision}, **problem_responses(400, 404, 503)},
 )
-async def read(
-    request: Request, decision_id: UUID, tenant: Annotated[Name, Query()]
-) -> Response:
+async def read(request: Request, decision_id: UUID, tenant: Annotated[Name, Query()]) -> Response:
     """The stored decision, its distribution, what was masked and why, and its outcomes."""
     database = runtime_of(request.app).database
 

@@ -13,25 +13,35 @@ from runtime.http.schemas import Health
 
 router = APIRouter()
 
-_UNREADY = {503: {"model": Health}}
 
-
-@router.get("/healthz", summary="Is the process alive", response_model=None,
-            responses={200: {"model": Health}})
+@router.get(
+    "/healthz",
+    summary="Is the process alive",
+    response_model=None,
+    responses={200: {"model": Health}},
+)
 async def healthz() -> Response:
     """Answer as long as the event loop turns."""
     return _health(None)
 
 
-@router.get("/readyz", summary="Can the process answer selections", response_model=None,
-            responses={200: {"model": Health}, **_UNREADY})
+@router.get(
+    "/readyz",
+    summary="Can the process answer selections",
+    response_model=None,
+    responses={200: {"model": Health}, 503: {"model": Health}},
+)
 async def readyz(request: Request) -> Response:
     """Answer 200 while pointers are loaded and the database answers on the right schema."""
     return _health(await asyncio.to_thread(_why_unready, runtime_of(request.app)))
 
 
-@router.get("/metrics", summary="Figures for Prometheus", response_model=None,
-            responses={200: {"content": {"text/plain": {}}}})
+@router.get(
+    "/metrics",
+    summary="Figures for Prometheus",
+    response_model=None,
+    responses={200: {"content": {"text/plain": {}}}},
+)
 async def metrics(request: Request) -> Response:
     """Every figure of this process."""
     runtime = runtime_of(request.app)

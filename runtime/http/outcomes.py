@@ -7,7 +7,9 @@ from pydantic import TypeAdapter
 
 from canopy.domain.clock import now
 from canopy.domain.episode import Outcome
+from canopy.domain.errors import CanopyError
 from canopy.storage.database import Database
+from canopy.storage.unit_of_work import UnitOfWork
 from runtime.bootstrap import runtime_of
 from runtime.http.bodies import Shape, read_body
 from runtime.http.problems import Failure, failure_of
@@ -45,19 +47,38 @@ async def report(request: Request) -> Response:
 
 
 def _record_items(database: Database, items: list[OutcomeReport | Failure]) -> list[bytes]:
-    bodies = []
+    """Record in one transaction per tenant; an item that is wrong fails alone."""
+    bodies = [item.body() if isinstance(item, Failure) else b"" for item in items]
+    by_tenant: dict[str, list[tuple[int, OutcomeReport]]] = {}
     for place, item in enumerate(items):
-        if isinstance(item, Failure):
-            bodies.append(item.body())
-            continue
+        if isinstance(item, OutcomeReport):
+            by_tenant.setdefault(item.tenant, []).append((place, item))
+    for tenant, own in by_tenant.items():
         try:
-            bodies.append(_dump(_record(database, item)))
-        except Exception as error:  # noqa: BLE001 - an item's failure is that item's answer
-            bodies.append(failure_of(error, place=f"items.{place}").body())
+            with database.unit_of_work(tenant) as work:
+                answers = [(place, _item(work, place, item)) for place, item in own]
+        except Exception as error:  # noqa: BLE001 - nothing of this tenant was kept
+            answers = [
+                (place, failure_of(error, place=f"items.{place}").body()) for place, _ in own
+            ]
+        for place, body in answers:
+            bodies[place] = body
     return bodies
 
 
+def _item(work: UnitOfWork, place: int, report: OutcomeReport) -> bytes:
+    try:
+        return _dump(_add(work, report))
+    except CanopyError as error:
+        return failure_of(error, place=f"items.{place}").body()
+
+
 def _record(database: Database, report: OutcomeReport) -> OutcomeRecorded:
+    with database.unit_of_work(report.tenant) as work:
+        return _add(work, report)
+
+
+def _add(work: UnitOfWork, report: OutcomeReport) -> OutcomeRecorded:
     outcome = Outcome(
         metric=report.metric,
         value=report.value,
@@ -66,8 +87,7 @@ def _record(database: Database, report: OutcomeReport) -> OutcomeRecorded:
         window=report.window_days,
         final=report.final,
     )
-    with database.unit_of_work(report.tenant) as work:
-        work.outcomes.add(report.decision_id, outcome)
+    work.outcomes.add(report.decision_id, outcome)
     return OutcomeRecorded(
         decision_id=report.decision_id,
         metric=outcome.metric,

@@ -45,6 +45,4 @@ def takes(*models: type[BaseModel]) -> dict[str, Any]:
     """The OpenAPI entry of a body that is any of the models."""
     references = [{"$ref": f"#/components/schemas/{model.__name__}"} for model in models]
     schema = references[0] if len(references) == 1 else {"anyOf": references}
-    return {
-        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}
-    }
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}

@@ -56,9 +56,7 @@ async def select(request: Request) -> Response:
     return batch_response(bodies)
 
 
-async def _select_item(
-    service: SelectionService, place: int, item: Selection | Failure
-) -> bytes:
+async def _select_item(service: SelectionService, place: int, item: Selection | Failure) -> bytes:
     if isinstance(item, Failure):
         return item.body()
     try:
@@ -73,7 +71,7 @@ def ask_of(selection: Selection) -> Ask:
     Raises:
         InputError: If the context holds a number or a text that JSON or a database cannot.
         BodyTooLargeError: If the context is too large.
-    """
+    """  # noqa: DOC502 - the first is raised by the check
     context = to_json(_ordered(selection.context))
     if len(context) > MAX_CONTEXT_BYTES:
         raise BodyTooLargeError(

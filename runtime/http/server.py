@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -17,8 +17,9 @@ import uvicorn
 
 from canopy.domain.errors import InputError, ServiceUnreachableError
 from canopy.settings import Settings
+from canopy.storage.database import Database
 from canopy.storage.embedded import processes
-from runtime.bootstrap import open_runtime
+from runtime.bootstrap import open_runtime, settle_gc
 from runtime.http.app import build_app
 from runtime.telemetry import configure_logging
 
@@ -40,13 +41,16 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def serve(settings: Settings, host: str, port: int) -> None:
+def serve(
+    settings: Settings, host: str, port: int, announce: Callable[[str], None] | None = None
+) -> None:
     """Serve until SIGTERM or SIGINT, then finish what is in flight and flush the writer.
 
     Args:
         settings: The installation's.
         host: Address to bind to.
         port: Port to bind to; 0 takes a free one.
+        announce: Told the address once it is bound; None tells nobody.
 
     Raises:
         InputError: If the address cannot be bound, or this home already has a server.
@@ -64,7 +68,7 @@ def serve(settings: Settings, host: str, port: int) -> None:
     try:
         address = _address(bound)
         config = uvicorn.Config(
-            build_app(runtime),
+            build_app(runtime, on_started=settle_gc),
             loop="uvloop",
             http="httptools",
             ws="none",
@@ -75,33 +79,42 @@ def serve(settings: Settings, host: str, port: int) -> None:
             timeout_graceful_shutdown=DRAIN_S,
         )
         processes.register(settings.home, PROCESS, os.getpid(), address)
+        if announce is not None:
+            announce(address)
         _Server(config).run(sockets=[bound])
     finally:
         bound.close()
         processes.forget(settings.home, PROCESS, os.getpid())
 
 
-def serve_in_background(settings: Settings, host: str, port: int) -> str:
+def serve_in_background(
+    settings: Settings, host: str, port: int, config: Path | None = None
+) -> str:
     """Start the HTTP process on its own, unless one answers, and wait until it is ready.
 
     Args:
         settings: The installation's.
         host: Address to bind to.
         port: Port to bind to; 0 takes a free one.
+        config: Config file the process reads; None for the one in home.
 
     Returns:
         The address it answers at.
 
     Raises:
+        SchemaBehindError: If the schema is not the one this code needs.
         ServiceUnreachableError: If it ended or did not become ready; quotes its log.
-    """
+    """  # noqa: DOC502 - raised by what is called
     with _one_starter(settings.home):
         answering = answering_address(settings.home)
         if answering is not None:
             return answering
+        # Asked here first: the caller then reads the refusal itself, not the child's log.
+        Database.connect(settings).close()
         log = settings.home / "logs" / f"{PROCESS}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-c", _CHILD, "http", "--host", host, "--port", str(port)]
+        command += ["--config", str(config)] if config else []
         with log.open("ab") as sink:
             start = sink.tell()
             child = subprocess.Popen(  # noqa: S603 - this program itself

@@ -44,8 +44,21 @@ def register(home: Path, name: str, pid: int, address: str | None) -> Registered
     return entry
 
 
-def forget(home: Path, name: str) -> None:
-    """Remove the entry of a process that ends by itself."""
+def find(home: Path, name: str) -> RegisteredProcess | None:
+    """The living process of that name; None if there is none."""
+    return next((entry for entry in running(home) if entry.name == name), None)
+
+
+def forget(home: Path, name: str, pid: int | None = None) -> None:
+    """Remove the entry of a process that ends by itself.
+
+    Args:
+        home: Folder of the installation.
+        name: What it is registered as.
+        pid: Only if it is this one's: a successor may have registered since. None for any.
+    """
+    if pid is not None and all((e.name, e.pid) != (name, pid) for e in registered(home)):
+        return
     (home / "run" / f"{name}.json").unlink(missing_ok=True)
 
 

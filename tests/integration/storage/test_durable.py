@@ -70,71 +70,53 @@ def test_a_missing_month_is_made_on_the_way(database, make_row):
 
 
 def test_a_row_the_database_refuses_fails_alone(database, make_row):
-    bad = make_row(action=2**40)
+    bad = make_row(kind="strange")
     answers = write(database, [make_row(), bad, make_row()])
     assert isinstance(answers[1], InputError)
     assert [answers[0].is_new, answers[2].is_new, stored(database)] == [True, True, 2]
 
 
-@pytest.mark.parametrize(
-    ("fields", "remedy"),
-    [
-        ({"request_id": None, "body_hash": None}, "could not be asked for again"),
-        ({"tenant_id": "other"}, "expected tenant"),
-        ({"propensity": 0.0}, "had a chance"),
-        ({"propensity": float("nan")}, "had a chance"),
-        ({"context": {"x": float("nan")}}, "not JSON"),
-        ({"context": {"x": "a\x00b"}}, "NUL"),
-        ({"body_hash": None}, "come together"),
-    ],
-)
-def test_a_row_that_cannot_be_stored_is_refused_before_the_batch(
-    database, make_row, fields, remedy
-):
-    async def run():
-        writer = DecisionWriter(database.app_dsn)
-        await writer.start()
-        try:
-            await writer.submit("acme", make_row(**fields))
-        finally:
-            await writer.stop()
-
-    with pytest.raises(InputError, match=remedy):
-        asyncio.run(run())
+def test_a_row_without_a_request_id_is_refused(database, make_row):
+    answers = write(database, [make_row(request_id=None, body_hash=None), make_row()])
+    assert isinstance(answers[0], InputError)
+    assert answers[1].is_new
 
 
 def test_killed_backends_lose_no_acknowledged_row(fresh_database, database, make_row):
-    n_clients, n_each = 16, 25
+    n_clients, n_kills = 16, 15
     acknowledged = []
 
-    async def client(writer, number):
-        for turn in range(n_each):
+    async def client(writer, number, done):
+        turn = 0
+        while not done.is_set():
             row = make_row(request_id=f"{number}-{turn}")
             acknowledged.append(await writer.submit("acme", row))
+            turn += 1
 
-    async def killer(done):
+    async def kill_often(writer):
         async with await psycopg.AsyncConnection.connect(
             fresh_database.admin, autocommit=True
         ) as connection:
-            while not done.is_set():
+            for _ in range(n_kills):
+                # Writing goes on between two kills, so that each one meets work.
+                acknowledged.append(await writer.submit("acme", make_row()))
                 await connection.execute(
                     "select pg_terminate_backend(pid) from pg_stat_activity"
                     " where usename = 'canopy_app' and datname = current_database()"
                 )
-                await asyncio.sleep(0.01)
 
     async def run():
         writer = DecisionWriter(database.app_dsn)
         await writer.start()
         done = asyncio.Event()
-        killing = asyncio.create_task(killer(done))
-        await asyncio.gather(*(client(writer, number) for number in range(n_clients)))
+        clients = [asyncio.create_task(client(writer, n, done)) for n in range(n_clients)]
+        await kill_often(writer)
         done.set()
-        await killing
+        await asyncio.gather(*clients)
         await writer.stop()
 
     asyncio.run(run())
-    assert len(acknowledged) == n_clients * n_each
+    assert len(acknowledged) > n_clients + n_kills
     assert all(answer.is_new for answer in acknowledged)
     with psycopg.connect(fresh_database.admin) as connection:
         ids = {row[0] for row in connection.execute("select decision_id from decisions")}

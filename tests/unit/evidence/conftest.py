@@ -5,6 +5,7 @@ import pytest
 
 from canopy.domain.evidence import Lineage, train_corpus
 from canopy.logs.world import FactoredWorld
+from eval.tiers.backtest import reserve_of
 from policy.artifact import save_artifact
 from policy.catalog import parse_catalog
 from policy.features import FeatureSchema
@@ -50,3 +51,20 @@ def bad_policy(tmp_path_factory):
 @pytest.fixture(scope="session")
 def large_policy(tmp_path_factory):
     return world_artifact(tmp_path_factory.mktemp("large") / "policy", (4, 4, 4, 4))
+
+
+@pytest.fixture(scope="session")
+def small_log(tmp_path_factory):
+    path = tmp_path_factory.mktemp("log") / "small.parquet"
+    return FactoredWorld.create().write_log(path, 10_000, seed=1)
+
+
+@pytest.fixture(scope="session")
+def small_reserve(small_log):
+    return reserve_of(small_log)
+
+
+@pytest.fixture(scope="session")
+def large_log(tmp_path_factory):
+    path = tmp_path_factory.mktemp("log") / "large.parquet"
+    return FactoredWorld.create((4, 4, 4, 4)).write_log(path, 6_000, seed=1)

@@ -103,6 +103,15 @@ def test_an_average_keeps_every_lineage():
     assert mean.lineage == LINEAGE | Lineage(judges=frozenset({"j"}))
 
 
+def test_within_one_tier_margins_are_ordered_by_their_estimates():
+    small, large = margin(), margin(estimate=0.25)
+    assert small < large
+    assert small <= large
+    assert large > small
+    assert large >= small
+    assert max(small, large) is large
+
+
 def test_equal_margins_are_equal_and_hash_alike():
     assert margin() == margin()
     assert len({margin(), margin(), margin(n=3)}) == 2

@@ -64,15 +64,13 @@ def catalog():
 
 @pytest.fixture
 def schema():
-    return FeatureSchema(
-        (
-            Number("budget", 4.0, 2.0),
-            Category("channel", ("chat", "mail")),
-            Category("approved", ("false", "true")),
-            Members("topics", ("news", "offers")),
-            TextHash("note", 4),
-        )
-    )
+    return FeatureSchema((
+        Number("budget", 4.0, 2.0),
+        Category("channel", ("chat", "mail")),
+        Category("approved", ("false", "true")),
+        Members("topics", ("news", "offers")),
+        TextHash("note", 4),
+    ))
 
 
 @pytest.fixture

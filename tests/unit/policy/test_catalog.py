@@ -52,6 +52,17 @@ def test_without_weights_there_is_no_doctrine_distribution():
     assert parse_catalog(text).weights is None
 
 
+@pytest.mark.parametrize("level", ["{doctrine: Why.}", "{weight: 2}", "{}", ""], ids=str)
+def test_doctrine_and_weight_are_each_optional(level):
+    catalog = parse_catalog(
+        f"discipline: d\nversion: 1\nfactors: {{a: {{levels: {{x: {level}}}}}}}\ndefault: a=x\n"
+    )
+    (known,) = catalog.factors[0].levels
+    assert (known.doctrine is None) == ("doctrine" not in level)
+    assert (known.weight is None) == ("weight" not in level) == (catalog.weights is None)
+    assert parse_catalog(catalog.to_yaml()) == catalog
+
+
 def test_a_weight_of_zero_is_kept():
     text = SMALL.replace("v: {weight: 3}", "v: {weight: 0}")
     assert parse_catalog(text).weights.tolist() == [0.5, 0.0, 0.5, 0.0]

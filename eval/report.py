@@ -1,0 +1,253 @@
+"""Off-policy evaluation of a log: `evaluate(log, target)`, from a notebook or the command line.
+
+evaluation = evaluate("log.parquet", policy="artifacts/candidate")
+evaluation.to_frame()
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from canopy.domain.episode import EpisodeKind
+from canopy.domain.errors import ConfigError, LogError
+from eval.assessment import Judging, assess, compare
+from eval.evaluation import Evaluation, LogSummary
+from eval.opened_log import LogSource, OpenedLog, open_log
+from eval.predictions import predictions_of, sample_of
+from eval.reward_models import Predictions, RewardModelSpec
+from eval.sample import ESTIMATORS, NEEDS_MODEL, Sample
+from eval.targets import LOGGING, Target, target_policy
+from eval.usable_rows import Split, UsableRows, column_of, usable_rows
+from eval.verdicts import Difference, IntervalKind, Segment, Verdict
+from policy.artifact import Artifact
+from policy.catalog import Catalog
+
+__all__ = ["Evaluation", "evaluate"]
+
+MAX_SEGMENTS: Final = 100
+"""More values than this are no segments but an identifier or a measurement."""
+
+
+def evaluate(
+    log: LogSource,
+    target: Target | None = None,
+    catalog: Catalog | Path | str | None = None,
+    *,
+    policy: Artifact | Path | str | None = None,
+    estimators: Sequence[str] = ESTIMATORS,
+    reward_range: tuple[float, float] | None = None,
+    plans: Sequence[str] | None = None,
+    propensity_constant: float | None = None,
+    split: Split | str = Split.ALL,
+    units: str | Sequence[Any] | npt.NDArray[Any] | None = None,
+    against: Target | None = None,
+    by: str | None = None,
+    reward_model: RewardModelSpec | None = None,
+    level: float = 0.95,
+    interval: IntervalKind | str = IntervalKind.UNIT_T,
+    seed: int = 12345,
+    n_resamples: int | None = None,
+) -> Evaluation:
+    """Estimate what a target policy would have earned on a log, or say why that cannot be known.
+
+    Args:
+        log: A data frame, a Parquet or CSV file, or a log read before.
+        target: `uniform`, `logging`, `columns` (the log's target columns), or probabilities of
+            shape (n_rows,) at the plans taken or (n_rows, n_plans); None takes `policy`, else
+            the log's target columns.
+        catalog: The plans' catalog or its file; None takes the log's own.
+        policy: A policy artifact or its folder, as the target.
+        estimators: Short names out of `eval.sample.ESTIMATORS`.
+        reward_range: Least and greatest reward; None takes the log's own, else 0 to 1.
+        plans: Plan ids in the order of columns per plan.
+        propensity_constant: Propensity of every row of a logger known to be uniform.
+        split: `all` units, the `reserve`, or `train`.
+        units: What is independent: a column, or one label per row; None takes `unit_id`.
+        against: Another target, for paired differences on the same rows.
+        by: A column whose values are evaluated apart as well.
+        reward_model: Which model to cross-fit where the log brings no predictions of its own, and
+            also where it does; None fits one only where the log brings none.
+        level: Coverage of intervals, between 0 and 1.
+        interval: Which interval verdicts carry: `unit-t` or `bootstrap`.
+        seed: Of the bootstrap.
+        n_resamples: Replicates of the bootstrap; None takes as many as stay quick.
+
+    Returns:
+        The evaluation; estimators that must not be believed are refused in it, not raised.
+
+    Raises:
+        LogError: If the log holds a fault or lacks what was asked of it; row and column are named.
+        ConfigError: If an argument contradicts another or is unknown.
+        ArtifactError: If the policy artifact is incomplete or altered.
+        CatalogError: If the catalog is wrong.
+    """  # noqa: DOC502 - partly raised by the parts
+    judging = _judging(estimators, level, interval, seed, n_resamples)
+    opened = open_log(
+        log,
+        catalog=catalog,
+        plans=plans,
+        reward_range=reward_range,
+        propensity_constant=propensity_constant,
+    )
+    rows = usable_rows(opened.log, split=_split(split), units=units)
+    chosen = target_policy(_one_target(target, policy), rows)
+    predictions = _predictions(opened, rows, reward_model, estimators)
+    sample = sample_of(rows, chosen, predictions)
+    found = assess(sample, judging)
+    return Evaluation(
+        target=chosen.name,
+        log=_summary(opened, rows, _split(split)),
+        verdicts=found.verdicts,
+        intervals=found.details,
+        logging=_logging_value(rows, judging),
+        differences=tuple(_differences(against, rows, sample, predictions, judging)),
+        segments=tuple(_segments(by, opened, rows, sample, judging)),
+        model=predictions if isinstance(predictions, Predictions) else None,
+        notes=tuple(_notes(opened, rows, sample, predictions)),
+        level=level,
+        seed=seed,
+        contributions={name: each.contributions for name, each in found.estimates.items()},
+        weight=sample.weight,
+        positions=rows.positions,
+        unit_codes=rows.units.codes,
+    )
+
+
+def _judging(
+    estimators: Sequence[str],
+    level: float,
+    interval: IntervalKind | str,
+    seed: int,
+    n_resamples: int | None,
+) -> Judging:
+    known = ", ".join(ESTIMATORS)
+    for name in estimators:
+        if name not in ESTIMATORS:
+            raise ConfigError("--estimators", f"knows no {name!r}.", f"There are: {known}.")
+    if not estimators or len(set(estimators)) < len(estimators):
+        raise ConfigError("--estimators", "expected each name once.", f"There are: {known}.")
+    if not 0 < level < 1:
+        raise ConfigError("--level", f"expected between 0 and 1, got {level:g}.", "Such as 0.95.")
+    if interval not in set(IntervalKind):
+        kinds = ", ".join(IntervalKind)
+        raise ConfigError("--interval", f"knows no {interval!r}.", f"There are: {kinds}.")
+    return Judging(tuple(estimators), level, IntervalKind(interval), seed, n_resamples)
+
+
+def _split(split: Split | str) -> Split:
+    if split not in set(Split):
+        raise ConfigError("--split", f"knows no {split!r}.", f"There are: {', '.join(Split)}.")
+    return Split(split)
+
+
+def _one_target(target: Target | None, policy: Artifact | Path | str | None) -> Target | None:
+    if policy is None:
+        return target
+    if target is not None:
+        raise ConfigError("--policy", "two targets.", "Leave --target away, or --policy.")
+    return policy if isinstance(policy, Artifact) else Path(policy)
+
+
+def _predictions(
+    opened: OpenedLog,
+    rows: UsableRows,
+    spec: RewardModelSpec | None,
+    estimators: Sequence[str],
+) -> Predictions | str:
+    if not set(estimators) & set(NEEDS_MODEL):
+        return "no reward model was asked for."
+    return predictions_of(opened, rows, spec)
+
+
+def _logging_value(rows: UsableRows, judging: Judging) -> Verdict:
+    sample = sample_of(rows, target_policy(LOGGING, rows), "the logging policy needs no model.")
+    return replace(
+        assess(sample, replace(judging, estimators=("ips",))).verdicts[0], estimator=LOGGING
+    )
+
+
+def _differences(
+    against: Target | None,
+    rows: UsableRows,
+    sample: Sample,
+    predictions: Predictions | str,
+    judging: Judging,
+) -> list[Difference]:
+    if against is None:
+        return []
+    other = target_policy(against, rows)
+    return compare(sample, sample_of(rows, other, predictions), other.name, judging)
+
+
+def _segments(
+    by: str | None, opened: OpenedLog, rows: UsableRows, sample: Sample, judging: Judging
+) -> list[Segment]:
+    if by is None:
+        return []
+    labels = np.array(
+        [_label(cell) for cell in column_of(opened.log, by, "--by").tolist()], dtype=object
+    )
+    used, unmeasured = labels[rows.positions], labels[rows.unmeasured]
+    values = sorted(set(used.tolist()), key=lambda label: (label is None, label or ""))
+    if len(values) > MAX_SEGMENTS:
+        raise LogError(
+            f"--by {by}", f"the column has {len(values)} values, more than {MAX_SEGMENTS}.",
+            "Name a column with few values.",
+        )  # fmt: skip
+    return [
+        Segment(
+            by,
+            value,
+            assess(
+                sample.take(used == value, n_null_reward=int((unmeasured == value).sum())), judging
+            ).verdicts,
+        )
+        for value in values
+    ]
+
+
+def _label(cell: Any) -> str | None:
+    return None if cell is None or cell != cell else str(cell)  # noqa: PLR0124 - NaN is missing
+
+
+def _summary(opened: OpenedLog, rows: UsableRows, split: Split) -> LogSummary:
+    facts = opened.log.facts
+    return LogSummary(
+        kind=facts.kind.value,
+        source=facts.source,
+        split=split.value,
+        n_rows=rows.n_rows,
+        n_used=rows.n,
+        n_null_propensity=rows.n_null_propensity,
+        n_null_reward=rows.n_null_reward,
+        n_units=rows.units.n_units,
+        reward_range=facts.reward_range,
+        propensity_declared=facts.propensity_declared,
+    )
+
+
+def _notes(
+    opened: OpenedLog, rows: UsableRows, sample: Sample, predictions: Predictions | str
+) -> Iterator[str]:
+    if rows.n_null_propensity:
+        yield f"{rows.n_null_propensity:,} rows left out: their plan was not drawn."
+    if rows.n_null_reward:
+        yield (
+            f"{rows.n_null_reward:,} rows left out: their reward is unmeasured. The values hold if "
+            "it is missing at random given context and plan."
+        )
+    if opened.log.facts.propensity_declared:
+        yield "The propensities were declared, not logged."
+    if opened.log.kind is EpisodeKind.SYNTHETIC:
+        yield "The log is synthetic."
+    if sample.unsupported_mass is None:
+        yield (
+            "Unsupported target mass is unknown: it takes the whole distribution of both the "
+            "logging and the target policy."
+        )
+    if isinstance(predictions, Predictions) and predictions.n_unconverged:
+        yield f"{predictions.n_unconverged} fits of the reward model ran out of iterations."

@@ -1,0 +1,200 @@
+"""An evaluation as one self-contained HTML file: tables, and figures drawn as inline SVG."""
+
+import html
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from eval.evaluation import Evaluation, interval_text, number, verdict_table
+from eval.reward_models import Calibration
+from eval.verdicts import Difference
+from policy.arrays import FloatArray
+
+_INK: Final = "#1f4e79"
+_REFUSED: Final = "#9a9a9a"
+_ACCENT: Final = "#b5521b"
+_N_BINS: Final = 40
+
+_STYLE: Final = """
+body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto;
+  padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+table { border-collapse: collapse; width: 100%; font-size: .9rem; }
+th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #ddd;
+  font-variant-numeric: tabular-nums; }
+tr.refused td { color: #777; background: #faf6f4; }
+figure { margin: 1rem 0; } figcaption { color: #555; font-size: .85rem; }
+svg { max-width: 100%; height: auto; }
+"""
+
+
+def report_html(evaluation: Evaluation) -> str:
+    """The report's text.
+
+    Args:
+        evaluation: What to show.
+
+    Returns:
+        A whole HTML document that loads nothing from elsewhere.
+    """
+    title = f"Off-policy evaluation of {evaluation.target}"
+    parts = [
+        f"<h1>{html.escape(title)}</h1>",
+        _facts(evaluation),
+        "<h2>Verdicts</h2>",
+        verdict_table(evaluation.verdicts),
+        _figure(_forest(evaluation), "Values and intervals; the dashed line is the logging "
+                "policy's own mean reward. Refused estimators show no value."),
+        "<h2>Weights</h2>",
+        _figure(_weights(evaluation.weight), "Importance weights of the rows used."),
+        _model(evaluation),
+        _differences(evaluation.differences),
+        _segments(evaluation),
+        _notes(evaluation.notes),
+    ]  # fmt: skip
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>"
+        + "".join(parts)
+        + "</body></html>\n"
+    )
+
+
+def write_report(evaluation: Evaluation, path: Path) -> None:
+    """Write the report.
+
+    Args:
+        evaluation: What to show.
+        path: File to write; its folder is made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(report_html(evaluation), encoding="utf-8")
+
+
+def _facts(evaluation: Evaluation) -> str:
+    log = evaluation.log
+    source = f" Source: {html.escape(log.source)}." if log.source else ""
+    return (
+        f"<p>{log.n_used:,} of {log.n_rows:,} rows ({log.kind}, split {log.split}), "
+        f"{log.n_units:,} units. Left out: {log.n_null_propensity:,} not drawn, "
+        f"{log.n_null_reward:,} without a measured reward. Logging policy's own value: "
+        f"{number(evaluation.logging.value)} {interval_text(evaluation.logging.interval)}. "
+        f"Intervals at {evaluation.level:.0%}.{source}</p>"
+    )
+
+
+def _model(evaluation: Evaluation) -> str:
+    if evaluation.model is None:
+        return ""
+    found = evaluation.model.calibration
+    return (
+        f"<h2>Reward model</h2><p>{html.escape(evaluation.model.source)}. Mean prediction "
+        f"{number(found.mean_predicted)}, mean reward {number(found.mean_observed)}, calibration "
+        f"error {number(found.error)}.</p>"
+        + _figure(_calibration(found), "Mean reward against mean prediction, by tenths of rows.")
+    )
+
+
+def _differences(differences: Sequence[Difference]) -> str:
+    if not differences:
+        return ""
+    rows = "".join(
+        f'<tr class="{d.status}"><td>{d.estimator}</td><td>{d.status}</td>'
+        f"<td>{number(d.value)}</td><td>{interval_text(d.interval)}</td>"
+        f"<td>{html.escape(d.reason or '')}</td></tr>"
+        for d in differences
+    )
+    return (
+        f"<h2>Difference to {html.escape(differences[0].against)}, paired</h2><table><thead><tr>"
+        "<th>estimator</th><th>status</th><th>difference</th><th>interval</th><th>reason</th>"
+        f"</tr></thead><tbody>{rows}</tbody></table>"
+    )
+
+
+def _segments(evaluation: Evaluation) -> str:
+    parts = []
+    for segment in evaluation.segments:
+        name = "empty" if segment.value is None else segment.value
+        parts.append(f"<h2>{html.escape(segment.column)}: {html.escape(name)}</h2>")
+        parts.append(verdict_table(segment.verdicts))
+    return "".join(parts)
+
+
+def _notes(notes: Sequence[str]) -> str:
+    if not notes:
+        return ""
+    return "<h2>Notes</h2><ul>" + "".join(f"<li>{html.escape(n)}</li>" for n in notes) + "</ul>"
+
+
+def _figure(figure: Figure, caption: str) -> str:
+    # A fixed salt and no date: the same evaluation gives the same bytes.
+    raw = io.StringIO()
+    with rc_context({"svg.hashsalt": "canopy", "svg.fonttype": "none"}):
+        figure.savefig(raw, format="svg", metadata={"Date": None, "Creator": None})
+    svg = raw.getvalue()
+    return (
+        f"<figure>{svg[svg.index('<svg') :]}<figcaption>{html.escape(caption)}</figcaption>"
+        "</figure>"
+    )
+
+
+def _forest(evaluation: Evaluation) -> Figure:
+    verdicts = evaluation.verdicts
+    figure = Figure(figsize=(8, 0.9 + 0.45 * len(verdicts)), layout="constrained")
+    axes = figure.subplots()
+    for row, verdict in enumerate(verdicts):
+        if verdict.value is None:
+            axes.text(
+                0.02, row, "refused", color=_REFUSED, va="center",
+                transform=axes.get_yaxis_transform(),
+            )  # fmt: skip
+            continue
+        if verdict.interval is not None:
+            axes.plot(verdict.interval, (row, row), color=_INK, linewidth=2)
+        axes.plot(verdict.value, row, "o", color=_INK)
+    if evaluation.logging.value is not None:
+        axes.axvline(evaluation.logging.value, color=_ACCENT, linestyle="--", linewidth=1)
+    axes.set_yticks(range(len(verdicts)), [verdict.estimator for verdict in verdicts])
+    axes.set_ylim(len(verdicts) - 0.5, -0.5)
+    axes.set_xlabel("value per decision, in reward units")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _weights(weight: FloatArray) -> Figure:
+    figure = Figure(figsize=(8, 2.4), layout="constrained")
+    axes = figure.subplots()
+    positive = weight[weight > 0]
+    if positive.size and positive.max() > positive.min():
+        edges = np.geomspace(positive.min(), positive.max(), _N_BINS + 1)
+        axes.hist(positive, bins=edges.tolist(), color=_INK)
+        axes.set_xscale("log")
+    elif positive.size:
+        axes.hist(positive, bins=1, color=_INK)
+    axes.set_yscale("symlog")
+    n_zero = len(weight) - positive.size
+    axes.set_xlabel(f"weight, logarithmic; {n_zero:,} of {len(weight):,} rows weigh 0")
+    axes.set_ylabel("rows")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _calibration(found: Calibration) -> Figure:
+    figure = Figure(figsize=(4, 3.2), layout="constrained")
+    axes = figure.subplots()
+    predicted = [each.predicted for each in found.bins]
+    observed = [each.observed for each in found.bins]
+    top = max([*predicted, *observed])
+    low = min([*predicted, *observed])
+    axes.plot((low, top), (low, top), color=_ACCENT, linestyle="--", linewidth=1)
+    axes.plot(predicted, observed, "o-", color=_INK)
+    axes.set_xlabel("mean prediction")
+    axes.set_ylabel("mean reward")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure

@@ -1,0 +1,166 @@
+"""Choosing without recording: what a policy, or a discipline as it is served, would do."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from canopy.domain.decision import Decision
+from canopy.domain.errors import InputError
+from canopy.settings import Settings
+from canopy.storage.database import Database
+from policy.catalog import Catalog
+from policy.masks import mask_context
+from policy.selector import Choice, select_many
+from runtime.bootstrap import POLICY_CACHE
+from runtime.episodes import draw_key
+from runtime.pointers import Pointers
+from runtime.registry import is_artifact_folder, resolve_policy
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A selection that is not recorded.
+
+    Attributes:
+        tenant: On whose behalf.
+        policy: Folder, id or beginning of an id; None chooses as the discipline is served.
+        discipline: The discipline; None with a policy.
+        context: What is known before choosing.
+        request_id: What the draw is derived from; None takes a fresh one.
+        allowed: Plans possible now; None for all.
+        override: A plan to impose; None draws.
+    """
+
+    tenant: str
+    policy: str | None
+    discipline: str | None
+    context: dict[str, Any]
+    request_id: str | None
+    allowed: Sequence[str] | None
+    override: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionDocument:
+    """A decision as JSON, with its whole distribution by plan id."""
+
+    document: dict[str, Any]
+
+
+def read_context(text: str) -> dict[str, Any]:
+    """A context from a JSON object, or from a file that holds one.
+
+    Raises:
+        InputError: If it is neither.
+    """
+    place = "--context"
+    if not text.lstrip().startswith("{"):
+        place = text
+        try:
+            text = Path(text).read_text(encoding="utf-8")
+        except OSError as error:
+            raise InputError(
+                place, f"no JSON object and no file: {error.strerror}.", "Pass one of them."
+            ) from error
+    try:
+        context = json.loads(text)
+    except ValueError as error:
+        raise InputError(place, f"not JSON: {error}.", "Correct it.") from error
+    if not isinstance(context, dict):
+        raise InputError(place, "expected an object of features.", 'Write {"name": value}.')
+    return context
+
+
+def preview(settings: Settings, asked: Preview) -> DecisionDocument:
+    """Choose, and record nothing.
+
+    Args:
+        settings: The installation's; a policy's folder needs no server of it.
+        asked: What to choose for.
+
+    Returns:
+        The decision, whole.
+
+    Raises:
+        InputError: If not exactly one of policy and discipline is named, or the context or a
+            plan does not fit.
+        NotFoundError: If the policy or the discipline is not there.
+    """  # noqa: DOC502 - partly raised by what is called
+    if (asked.policy is None) == (asked.discipline is None):
+        raise InputError(
+            "policy select", "expected a policy or --discipline, one of them.", "Name one."
+        )
+    request_id = asked.request_id or str(uuid4())
+    choice = _choice(settings, asked, draw_key(asked.tenant, request_id))
+    decision = select_many([choice])[0]
+    document = _document(decision, choice.catalog, choice)
+    return DecisionDocument({"request_id": request_id, **document})
+
+
+def _choice(settings: Settings, asked: Preview, key: str) -> Choice:
+    if asked.policy is not None:
+        if is_artifact_folder(asked.policy):
+            artifact = resolve_policy(None, asked.tenant, asked.policy)
+        else:
+            with Database.connect(settings) as database:
+                artifact = resolve_policy(database, asked.tenant, asked.policy)
+        return Choice(
+            catalog=artifact.catalog,
+            artifact=artifact,
+            context=asked.context,
+            key=key,
+            allowed=asked.allowed,
+            override=asked.override,
+        )
+    with Database.connect(settings) as database:
+        pointers = Pointers(database, settings.home.joinpath(*POLICY_CACHE))
+        pointer = pointers.load(asked.tenant, asked.discipline or "")
+    return Choice(
+        catalog=pointer.catalog,
+        artifact=pointer.champion,
+        candidate=pointer.candidate,
+        mode=pointer.mode,
+        unavailable=pointer.is_unavailable,
+        context=asked.context,
+        key=key,
+        allowed=asked.allowed,
+        override=asked.override,
+    )
+
+
+def _document(decision: Decision, catalog: Catalog, choice: Choice) -> dict[str, Any]:
+    masked = mask_context(catalog, choice.context, choice.allowed).reasons()
+    versions = decision.versions
+    return {
+        "plan": decision.plan,
+        "propensity": decision.propensity,
+        "served": decision.served,
+        "mode": decision.mode.value,
+        "arm": decision.arm,
+        "reasons": [reason.value for reason in decision.reasons],
+        "u": decision.u,
+        "floor": decision.floor,
+        "n_plans": catalog.n_plans,
+        "n_masked": int(np.count_nonzero(~np.asarray(decision.mask, dtype=bool))),
+        "distribution": _by_plan(decision.distribution, catalog),
+        "shadow_plan": decision.shadow_plan,
+        "shadow": _by_plan(decision.shadow, catalog),
+        "masked": masked,
+        "versions": {
+            "catalog": versions.catalog,
+            "features": versions.features,
+            "policy": versions.policy,
+            "kernel": versions.kernel,
+        },
+    }
+
+
+def _by_plan(distribution: Any, catalog: Catalog) -> dict[str, float] | None:
+    if distribution is None:
+        return None
+    return dict(zip(catalog.plan_ids, distribution.tolist(), strict=True))

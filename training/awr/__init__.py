@@ -1,0 +1,1 @@
+"""Advantage-weighted regression: imitate the logged plans that went better than expected."""

@@ -1,0 +1,1 @@
+"""Behaviour cloning: imitate the logging policy on its feasible plans."""

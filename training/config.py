@@ -1,0 +1,161 @@
+"""What a training run may be told, typed; Hydra checks every override against these classes.
+
+The shipped values live in `configs/`, one folder per group. Members of enumerations are in lower
+case because Hydra reads them by name.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from omegaconf import MISSING
+
+
+class Print(StrEnum):
+    """What a finished run says on standard output."""
+
+    table = "table"
+    """A summary for people."""
+    json = "json"
+    """One JSON document for scripts."""
+
+
+class Tracking(StrEnum):
+    """Where a run is recorded."""
+
+    mlflow = "mlflow"
+    """In MLflow, as a run and a version of a registered model."""
+    off = "off"
+    """Nowhere: no server is started and the artifact names no run."""
+
+
+class Pairs(StrEnum):
+    """Which pairs of factors interact in the head."""
+
+    auto = "auto"
+    """All of them while their parameters stay under the head's limit, else none."""
+    all = "all"
+    none = "none"
+
+
+@dataclass
+class DataConfig:
+    """Where the decisions are.
+
+    Attributes:
+        path: The decision log, Parquet or CSV.
+        catalog: Plan catalog in YAML; None takes the one in the log's metadata.
+        validation_share: Share of units that choose and never train.
+    """
+
+    path: str = MISSING
+    catalog: str | None = None
+    validation_share: float = 0.2
+
+
+@dataclass
+class HeadConfig:
+    """The factored scorer.
+
+    Attributes:
+        pairs: Which pairs of factors interact.
+        most_pair_parameters: With `pairs: auto`, pairs are left out where they would need more.
+        l2: Penalty on every parameter.
+        pair_l2: Penalties on the context part of pairs to try; validation units choose.
+    """
+
+    pairs: Pairs = Pairs.auto
+    most_pair_parameters: int = 50_000
+    l2: float = 1e-5
+    pair_l2: list[float] = field(default_factory=lambda: [0.01, 0.3, 10.0])
+
+
+@dataclass
+class OptimConfig:
+    """Adam with a cosine schedule.
+
+    Attributes:
+        learning_rate: At the start; falls to 0 along a half cosine.
+        batch_size: Rows per step.
+        epochs: Passes over the rows; None chooses 15 to 60, more for smaller logs.
+        patience: Passes without a better validation loss before it stops.
+    """
+
+    learning_rate: float = 0.02
+    batch_size: int = 1024
+    epochs: int | None = None
+    patience: int = 5
+
+
+@dataclass
+class RewardConfig:
+    """What is trained on.
+
+    Attributes:
+        name: Name of the specification, kept in the artifact.
+        column: Column of the log that holds it.
+    """
+
+    name: str = "logged"
+    column: str = "reward"
+
+
+@dataclass
+class ServingConfig:
+    """How the policy will be served; the temperature is chosen on validation units.
+
+    Attributes:
+        floor: Exploration floor mixed over the feasible plans.
+        temperatures: Temperatures to try.
+        least_ess: A temperature whose validation weights have a smaller effective sample size is
+            out: its estimated value would be luck.
+    """
+
+    floor: float = 0.05
+    temperatures: list[float] = field(
+        default_factory=lambda: [0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0]
+    )
+    least_ess: float = 30.0
+
+
+@dataclass
+class RuntimeConfig:
+    """How the run is carried out.
+
+    Attributes:
+        threads: Threads of the numeric library; results are the same to the bit for the same
+            number.
+        progress: Whether to show progress on standard error where that is a terminal.
+        tracking: Where the run is recorded.
+    """
+
+    threads: int = 2
+    progress: bool = True
+    tracking: Tracking = Tracking.mlflow
+
+
+@dataclass
+class TrainConfig:
+    """One training run.
+
+    Attributes:
+        seed: Of everything random.
+        out: Folder below which the artifact gets a folder of its own; None takes `policies` in
+            Canopy's home.
+        name: Name of the registered model and of the artifact's folder; None takes the
+            catalog's discipline.
+        print: What to say on standard output.
+        objective: What is maximised; its class is the objective's own, see `training.objectives`.
+    """
+
+    seed: int = 0
+    out: str | None = None
+    name: str | None = None
+    print: Print = Print.table
+    data: DataConfig = field(default_factory=DataConfig)
+    head: HeadConfig = field(default_factory=HeadConfig)
+    objective: Any = MISSING
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    reward: RewardConfig = field(default_factory=RewardConfig)
+    serving: ServingConfig = field(default_factory=ServingConfig)
+    runtime: RuntimeConfig = field(default_factory=RuntimeConfig)

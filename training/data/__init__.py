@@ -1,0 +1,1 @@
+"""From a decision log to the rows that training may read."""

@@ -1,0 +1,160 @@
+"""The one door from a decision log to training: reserved units do not pass it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from canopy.domain.episode import is_reserved
+from canopy.domain.errors import CatalogError, LogError
+from canopy.domain.ids import unit_fraction
+from canopy.logs import schema
+from canopy.logs.tabular import DecisionLog
+from policy.arrays import BoolArray, FloatArray, IntArray
+from policy.catalog import Catalog, load_catalog, parse_catalog
+from training.data.rows import Counts, TrainingRows
+
+VALIDATION_SALT: Final = "canopy.validation.v1"
+FOLD_SALT: Final = "canopy.fold.v1"
+"""Independent of the reserve's: which part of training a unit is in says nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A log as training sees it.
+
+    Attributes:
+        rows: What may be read.
+        counts: What was left out, and why.
+    """
+
+    rows: TrainingRows
+    counts: Counts
+
+
+def catalog_of(log: DecisionLog, path: str | None) -> Catalog:
+    """The plans of a log: from a file where one is named, else from the log's metadata.
+
+    Raises:
+        CatalogError: If there is neither, or it is wrong.
+    """
+    if path is not None:
+        return load_catalog(path)
+    if log.catalog_text is None:
+        raise CatalogError(
+            "data.catalog",
+            "the log carries no plan catalog.",
+            "Name one: `data.catalog=catalog.yaml`.",
+        )
+    return parse_catalog(log.catalog_text, "catalog of the log")
+
+
+def load_rows(log: DecisionLog, catalog: Catalog, *, reward: str = schema.REWARD) -> Loaded:
+    """The rows of a log that training may read, and a count of the others.
+
+    Rows of reserved units go first, before anything else of them is looked at; then rows that
+    were not drawn, then rows whose reward is unmeasured.
+
+    Args:
+        log: A checked log.
+        catalog: Its plans.
+        reward: Column of the reward.
+
+    Raises:
+        LogError: If a plan is not in the catalog, or no row is left.
+    """
+    units = log.column(schema.UNIT_ID)
+    reserved = np.array([is_reserved(unit) for unit in units.tolist()], dtype=np.bool_)
+    open_log = log.take(~reserved)
+    propensity = open_log.column(schema.PROPENSITY)
+    rewards = open_log.column(reward).astype(np.float64)
+    drawn = ~np.isnan(propensity)
+    measured = ~np.isnan(rewards)
+    kept = open_log.take(drawn & measured)
+    if not kept.n_rows:
+        raise LogError(
+            "log", "no row is left to train on: none is drawn, measured and not reserved.",
+            "`canopy log stats` counts them; gather more outcomes.",
+        )  # fmt: skip
+    rows = TrainingRows(
+        unit=kept.column(schema.UNIT_ID),
+        context=kept.context(),
+        action=_actions(kept, catalog),
+        feasible=_feasible(kept, catalog),
+        propensity=kept.column(schema.PROPENSITY),
+        keep_prob=_keep_prob(kept),
+        reward=kept.column(reward).astype(np.float64),
+    )
+    counts = Counts(
+        n_log=log.n_rows,
+        n_reserved=int(reserved.sum()),
+        n_not_drawn=int((~drawn).sum()),
+        n_null_reward=int((drawn & ~measured).sum()),
+        n_single_feasible=int((~rows.has_choice).sum()),
+    )
+    return Loaded(rows, counts)
+
+
+def split(rows: TrainingRows, validation_share: float) -> tuple[TrainingRows, TrainingRows]:
+    """Training and validation rows; a unit is in one of them alone.
+
+    Raises:
+        LogError: If one side is empty.
+    """
+    place = np.array(
+        [unit_fraction(unit, VALIDATION_SALT) for unit in rows.unit.tolist()], dtype=np.float64
+    )
+    validation = place < validation_share
+    if validation.all() or not validation.any():
+        raise LogError(
+            "log", f"{len(rows)} rows leave training or validation empty.",
+            "Train on more units, or change `data.validation_share`.",
+        )  # fmt: skip
+    return rows.take(~validation), rows.take(validation)
+
+
+def folds(rows: TrainingRows, n_folds: int) -> IntArray:
+    """The fold of each row, shape (n,); all rows of a unit are in one."""
+    return np.array(
+        [int(unit_fraction(unit, FOLD_SALT) * n_folds) for unit in rows.unit.tolist()],
+        dtype=np.intp,
+    )
+
+
+def _actions(log: DecisionLog, catalog: Catalog) -> IntArray:
+    names, position = np.unique(log.column(schema.PLAN).astype(str), return_inverse=True)
+    known: IntArray = np.array([_known(catalog, name) for name in names.tolist()], dtype=np.intp)
+    return known[position]
+
+
+def _known(catalog: Catalog, plan: str) -> int:
+    """The action of a plan that the log names.
+
+    Raises:
+        LogError: If the catalog has no such plan.
+    """
+    try:
+        return catalog.index(plan)
+    except CatalogError as error:
+        raise LogError(
+            f"plan {plan!r}", "is in the log and not in the catalog.",
+            "Name the catalog that the log was made with: `data.catalog=catalog.yaml`.",
+        ) from error  # fmt: skip
+
+
+def _feasible(log: DecisionLog, catalog: Catalog) -> BoolArray:
+    """What was feasible on each row, in the catalog's order of plans."""
+    logged = log.matrix(schema.FEASIBLE)
+    if log.plans is None:
+        return np.ones((log.n_rows, catalog.n_plans), dtype=np.bool_)
+    # A plan that the log does not list was not there to be chosen.
+    columns = [_known(catalog, plan) for plan in log.plans]
+    feasible = np.zeros((log.n_rows, catalog.n_plans), dtype=np.bool_)
+    feasible[:, columns] = True if logged is None else logged > 0
+    return feasible
+
+
+def _keep_prob(log: DecisionLog) -> FloatArray:
+    if not log.has(schema.KEEP_PROB):
+        return np.ones(log.n_rows)
+    return log.column(schema.KEEP_PROB)

@@ -1,0 +1,203 @@
+"""One training run: from a log to a verified artifact, recorded where runs are recorded."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from canopy.domain.episode import RESERVE_SALT, RESERVE_SHARE, EpisodeKind
+from canopy.domain.errors import ConfigError
+from canopy.domain.evidence import Lineage, train_corpus
+from canopy.logs.tabular import DecisionLog, read_log
+from canopy.settings import Settings
+from policy.artifact import Artifact
+from policy.catalog import Catalog
+from policy.features import fit_schema
+from policy.scoring import target_rows
+from training.artifact_export import ProbeBatch, export_policy
+from training.config import TrainConfig
+from training.data.loader import catalog_of, load_rows, split
+from training.fitting import Fitted, fit_policy, numpy_head
+from training.head import head_shape
+from training.objectives import objective_named
+from training.outcome import Prepared, TrainingRun
+from training.problem import Problem, Weighting
+from training.progress import progress_bar
+from training.recording import Recorder
+from training.report import LevelShare, Reliability, imitation, level_shares, reliability
+
+_PROBE_ROWS = 256
+
+
+def train(config: TrainConfig, settings: Settings) -> TrainingRun:
+    """Train a policy on a log and write its artifact.
+
+    Args:
+        config: What to do.
+        settings: The installation: where artifacts and runs go.
+
+    Returns:
+        The run; its artifact is verified.
+
+    Raises:
+        CanopyError: If the log, the catalog or the configuration is wrong, the run is refused,
+            or a server is unreachable; the message says which.
+    """  # noqa: DOC502 - raised by the parts
+    check(config)
+    started = time.perf_counter()
+    log = read_log(config.data.path)
+    catalog = catalog_of(log, config.data.catalog)
+    prepared = prepare(log, catalog, config)
+    name = config.name or catalog.discipline
+    out = Path(config.out) if config.out else settings.home / "policies"
+    with Recorder.open(config, settings, name) as recorder, _repeatable(config.runtime.threads):
+        weighting, fitted = learn(prepared.problem, config)
+        artifact = _export(prepared, fitted, config, out, name, recorder.run_id)
+        shares, calibration = _report(prepared, fitted, weighting, artifact)
+        run = TrainingRun(
+            artifact=artifact,
+            prepared=prepared,
+            weighting=weighting,
+            fitted=fitted,
+            shares=shares,
+            calibration=calibration,
+            run_id=recorder.run_id,
+            model=None,
+            seconds=time.perf_counter() - started,
+        )
+        return recorder.record(run)
+
+
+def check(config: TrainConfig) -> None:
+    """Refuse settings that no log can satisfy.
+
+    Raises:
+        ConfigError: Naming the key.
+    """
+    data, serving, optim = config.data, config.serving, config.optim
+    bounds: dict[str, tuple[object, bool]] = {
+        "data.validation_share": (data.validation_share, 0 < data.validation_share < 1),
+        "serving.floor": (serving.floor, 0 <= serving.floor < 1),
+        "serving.temperatures": (serving.temperatures, all(t > 0 for t in serving.temperatures)),
+        "optim.batch_size": (optim.batch_size, optim.batch_size >= 1),
+        "optim.learning_rate": (optim.learning_rate, optim.learning_rate > 0),
+        "optim.epochs": (optim.epochs, optim.epochs is None or optim.epochs > 0),
+        "head.pair_l2": (config.head.pair_l2, all(p >= 0 for p in config.head.pair_l2)),
+        "runtime.threads": (config.runtime.threads, config.runtime.threads >= 1),
+    }
+    for key, (value, is_fine) in bounds.items():
+        if not is_fine:
+            raise ConfigError(key, f"{value} is out of range.", "See configs/ for its meaning.")
+
+
+def prepare(log: DecisionLog, catalog: Catalog, config: TrainConfig) -> Prepared:
+    """Rows, features and head of a log; reserved units stay outside."""
+    loaded = load_rows(log, catalog, reward=config.reward.column)
+    inside, beyond = split(loaded.rows, config.data.validation_share)
+    schema = fit_schema(inside.context)
+    problem = Problem(
+        shape=head_shape(catalog, schema.width, config.head),
+        train=inside,
+        validation=beyond,
+        train_features=schema.encode_many(inside.context, n_rows=len(inside)),
+        validation_features=schema.encode_many(beyond.context, n_rows=len(beyond)),
+        seed=config.seed,
+    )
+    return Prepared(log.content_hash, log.kind, catalog, schema, problem, loaded.counts)
+
+
+def learn(problem: Problem, config: TrainConfig) -> tuple[Weighting, Fitted]:
+    """Weigh the rows, fit the heads, choose the one that serves best."""
+    objective = objective_named(config.objective.name)
+    with progress_bar(is_wanted=config.runtime.progress) as tick:
+        weighting = objective.weigh(problem, config.objective, config.optim, tick)
+        fitted = fit_policy(
+            problem, weighting, objective.loss, head=config.head, optim=config.optim,
+            serving=config.serving, tick=tick,
+        )  # fmt: skip
+    return weighting, fitted
+
+
+def _export(
+    prepared: Prepared,
+    fitted: Fitted,
+    config: TrainConfig,
+    out: Path,
+    name: str,
+    run_id: str | None,
+) -> Artifact:
+    validation = prepared.problem.validation
+    n_probe = min(_PROBE_ROWS, len(validation))
+    chosen = fitted.chosen
+    lineage = Lineage(corpora=frozenset({train_corpus(prepared.log_hash)}))
+    facts: dict[str, Any] = {
+        "training_run_id": run_id,
+        "data_hash": prepared.log_hash,
+        "objective": asdict(config.objective),
+        "reward_spec": config.reward.name,
+        "lineage": lineage.document(),
+        "n_rows": len(prepared.problem.train) + len(validation),
+        "synthetic": prepared.kind is EpisodeKind.SYNTHETIC,
+        "reserve": {"salt": RESERVE_SALT, "share": RESERVE_SHARE},
+        "counts": asdict(prepared.counts),
+        "seed": config.seed,
+        "validation": {
+            "share": config.data.validation_share,
+            "n": chosen.served.n,
+            "served_value": chosen.served.value,
+            "served_ess": chosen.served.ess,
+            "greedy_value": fitted.greedy.value,
+            "greedy_ess": fitted.greedy.ess,
+        },
+    }
+    return export_policy(
+        fitted.head,
+        out,
+        name=name.replace("/", "-"),
+        catalog=prepared.catalog,
+        schema=prepared.schema,
+        temperature=chosen.temperature,
+        floor=config.serving.floor,
+        facts=facts,
+        probe=ProbeBatch(
+            {key: column[:n_probe] for key, column in validation.context.items()},
+            validation.feasible[:n_probe],
+        ),
+    )
+
+
+def _report(
+    prepared: Prepared, fitted: Fitted, weighting: Weighting, artifact: Artifact
+) -> tuple[tuple[LevelShare, ...], Reliability]:
+    problem = prepared.problem
+    served = target_rows(
+        artifact.head, problem.validation_features, problem.validation.feasible,
+        temperature=artifact.temperature, floor=artifact.floor,
+    )  # fmt: skip
+    shares = level_shares(prepared.catalog, served, problem.validation)
+    if weighting.forecast is not None:
+        found = reliability(weighting.forecast, problem.train.reward, "reward, out of fold")
+        return shares, found
+    plain = target_rows(
+        numpy_head(fitted.head), problem.validation_features, problem.validation.feasible,
+        temperature=1.0, floor=0.0,
+    )  # fmt: skip
+    return shares, imitation(plain, problem.validation)
+
+
+@contextmanager
+def _repeatable(threads: int) -> Iterator[None]:
+    """Fix what decides the last bits: the number of threads, and deterministic kernels."""
+    before = torch.get_num_threads(), torch.get_deterministic_debug_mode()
+    torch.set_num_threads(threads)
+    # The same switch as `use_deterministic_algorithms`, without its four seconds of imports.
+    torch.set_deterministic_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before[0])
+        torch.set_deterministic_debug_mode(before[1])
