@@ -1,5 +1,6 @@
 """Commands of the serving side: the HTTP process, and looking at policies and decisions."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,7 @@ from runtime.inspection import Described, describe_policy, list_policies
 from runtime.preview import DecisionDocument, Preview, preview, read_context
 from runtime.registry import is_artifact_folder, resolve_policy
 from runtime.replay import replay, stored_decision
+from runtime.telemetry import configure_logging
 
 __all__ = ["http", "policy_list", "policy_replay", "policy_select", "policy_show", "policy_verify"]
 
@@ -213,6 +215,7 @@ def policy_select(
     as_json: bool,
 ) -> None:
     """Choose as POLICY, or a discipline, would, and print it whole; nothing is recorded."""
+    configure_logging(logging.WARNING)
     decision = preview(
         load_settings(config).settings,
         Preview(

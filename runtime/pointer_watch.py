@@ -17,6 +17,7 @@ from runtime.pointers import Pointers
 
 RECONNECT_S: Final = 0.5
 
+_LISTENER: Final = "pointer-listen"
 _log = structlog.get_logger()
 
 
@@ -33,20 +34,23 @@ class PointerWatch:
         self._pointers, self._dsn, self._poll_s = pointers, dsn, poll_s
         self._changed: set[str] = set()
         self._woken = asyncio.Event()
+        self._is_stopping = False
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Begin to watch."""
         self._tasks = [
             asyncio.create_task(self._poll(), name="pointer-poll"),
-            asyncio.create_task(self._listen(), name="pointer-listen"),
+            asyncio.create_task(self._listen(), name=_LISTENER),
         ]
 
     async def stop(self) -> None:
-        """End both tasks and wait for them."""
+        """End both tasks; a look under way is finished, for it holds a connection."""
+        self._is_stopping = True
+        self._woken.set()
         for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
+            if task.get_name() == _LISTENER:
+                task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
@@ -54,6 +58,8 @@ class PointerWatch:
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._woken.wait(), self._poll_s)
+            if self._is_stopping:
+                return
             self._woken.clear()
             changed, self._changed = self._changed, set()
             try:

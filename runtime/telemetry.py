@@ -1,5 +1,6 @@
 """What the process says of itself: JSON lines on standard error and Prometheus figures."""
 
+import logging
 import sys
 from collections.abc import Iterable
 from typing import Any, Final
@@ -80,9 +81,14 @@ def _serialise(event: dict[str, Any], **_: Any) -> bytes:
     return to_json(event, fallback=str)
 
 
-def configure_logging() -> None:
-    """Send structured log lines to standard error, one JSON object each."""
+def configure_logging(least: int = logging.INFO) -> None:
+    """Send structured log lines to standard error, one JSON object each.
+
+    Args:
+        least: Level below which nothing is said.
+    """
     structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(least),
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,

@@ -124,4 +124,7 @@ def _print_shares(run: TrainingRun) -> None:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(line.strip() for line in str(error).splitlines() if line.strip())
+    # Hydra says which override failed, the error behind it why.
+    told = [str(error), "" if error.__cause__ is None else str(error.__cause__)]
+    words = [line.strip() for text in told for line in text.splitlines() if line.strip()]
+    return " ".join(words)

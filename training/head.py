@@ -109,6 +109,8 @@ class TorchFactoredHead(nn.Module):
 
     def taken(self, features: Tensor, action: Tensor) -> Tensor:
         """The score of the plan taken in each context, shape (n,)."""
+        if self.spread is not None:
+            return (self.cells(features) * self.spread.T[action]).sum(dim=1)
         return self.cells(features).gather(1, self.rows[:, action].T).sum(dim=1)
 
     def penalty(self, l2: float, pair_l2: float) -> Tensor:

@@ -34,15 +34,15 @@ def demo(*, config: Path | None, as_json: bool) -> None:
         "2  A log with enough to learn from",
         f"{worlds.ROWS:,} synthetic decisions over {worlds.SMALL} = 27 plans; the truth is known.",
     )
-    verdict, _ = worlds.play(stage, worlds.SMALL, "world_27")
+    verdict, _ = worlds.play(stage, worlds.SMALL, "factored_world")
     verdicts.append(verdict)
     stage.act(
         "3  The same with 256 plans",
         "As many rows, far less overlap between the logging policy and what was learnt.",
     )
-    verdicts.append(worlds.play(stage, worlds.LARGE, "world_256")[0])
+    verdicts.append(worlds.play(stage, worlds.LARGE, "factored_world_256")[0])
     small = FactoredWorld.create(levels=(3, 3, 3))
-    address = serving.play(stage, small, "world_27")
+    address = serving.play(stage, small, "factored_world")
     mlflow = _mlflow_address(stage)
     seconds = time.perf_counter() - started
     document = {
@@ -51,7 +51,7 @@ def demo(*, config: Path | None, as_json: bool) -> None:
         "verdicts": [_verdict_document(v) for v in verdicts],
         "address": address,
         "mlflow": mlflow,
-        "curl": serving.curl_line(stage, address, small, "world_27"),
+        "curl": serving.curl_line(stage, address, small, "factored_world"),
     }
     if as_json:
         emit_json(document)

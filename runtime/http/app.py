@@ -49,9 +49,9 @@ def build_app(runtime: Runtime, on_started: Callable[[], None] = lambda: None) -
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await runtime.start()
-        on_started()
         try:
+            await runtime.start()
+            on_started()
             yield
         finally:
             await runtime.stop()

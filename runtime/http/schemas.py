@@ -21,7 +21,10 @@ EXAMPLE_PLAN: Final = "opening=story,length=short"
 
 
 def _config(example: dict[str, Any]) -> ConfigDict:
-    return ConfigDict(frozen=True, extra="forbid", json_schema_extra={"examples": [example]})
+    # Strict: "1" is no number and 1 is no text; nothing is guessed from the wrong type.
+    return ConfigDict(
+        frozen=True, extra="forbid", strict=True, json_schema_extra={"examples": [example]}
+    )
 
 
 class Selection(BaseModel):

@@ -50,7 +50,7 @@ def serve(
         settings: The installation's.
         host: Address to bind to.
         port: Port to bind to; 0 takes a free one.
-        announce: Told the address once it is bound; None tells nobody.
+        announce: Told the address once it answers; None tells nobody.
 
     Raises:
         InputError: If the address cannot be bound, or this home already has a server.
@@ -67,8 +67,17 @@ def serve(
     bound = _bind(host, port)
     try:
         address = _address(bound)
+
+        def on_started() -> None:
+            settle_gc()
+            # From here on connections queue, so whoever reads the address may use it.
+            bound.listen(_BACKLOG)
+            processes.register(settings.home, PROCESS, os.getpid(), address)
+            if announce is not None:
+                announce(address)
+
         config = uvicorn.Config(
-            build_app(runtime, on_started=settle_gc),
+            build_app(runtime, on_started=on_started),
             loop="uvloop",
             http="httptools",
             ws="none",
@@ -78,13 +87,20 @@ def serve(
             backlog=_BACKLOG,
             timeout_graceful_shutdown=DRAIN_S,
         )
-        processes.register(settings.home, PROCESS, os.getpid(), address)
-        if announce is not None:
-            announce(address)
-        _Server(config).run(sockets=[bound])
+        _run(_Server(config), bound)
     finally:
         bound.close()
         processes.forget(settings.home, PROCESS, os.getpid())
+
+
+def _run(server: uvicorn.Server, bound: socket.socket) -> None:
+    try:
+        server.run(sockets=[bound])
+    except SystemExit as error:
+        # uvicorn's own way to say that start-up failed; 3 would read as a refusal here.
+        raise ServiceUnreachableError(
+            PROCESS, "start-up failed.", "The lines above say why; run `canopy doctor`."
+        ) from error
 
 
 def serve_in_background(
