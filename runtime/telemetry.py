@@ -97,5 +97,4 @@ def configure_logging(least: int = logging.INFO) -> None:
             structlog.processors.JSONRenderer(serializer=_serialise),
         ],
         logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
-        cache_logger_on_first_use=True,
     )

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.panel import Panel
 
 from canopy.demo import open_bandit, serving, worlds
 from canopy.demo.stage import Stage
@@ -91,12 +90,7 @@ def _close(
             for v in verdicts
         ],
     )
-    console.print(
-        Panel(
-            f"Ask the service:\n{document['curl']}\n\n"
-            f"Experiments: {document['mlflow']}\nStop everything: canopy down",
-            title="Left running",
-            title_align="left",
-        ),
-        soft_wrap=True,
-    )
+    stage.act("Left running", "Ask the service:")
+    # Unwrapped and unmarked, so that it can be copied as one line.
+    console.print(document["curl"], soft_wrap=True, markup=False, highlight=False)
+    console.print(f"\nExperiments: {document['mlflow']}\nStop everything: canopy down")

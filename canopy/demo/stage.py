@@ -75,7 +75,10 @@ class Stage:
             self.console.print(sentence)
 
     def run(
-        self, *arguments: str | Path | int, expect: Sequence[int] = (EXIT_DONE,), script: str = "canopy"
+        self,
+        *arguments: str | Path | int,
+        expect: Sequence[int] = (EXIT_DONE,),
+        script: str = "canopy",
     ) -> Ran:
         """Run one command with `--json`, show it with its time, and hand back what it said.
 
@@ -117,7 +120,7 @@ class Stage:
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Show a table."""
-        table = Table(title=title, title_justify="left")
+        table = Table(title=title, title_justify="left", min_width=min(len(title) + 4, 76))
         for column in columns:
             table.add_column(column, overflow="fold")
         for row in rows:

@@ -15,12 +15,12 @@ class Learnt:
 
     Attributes:
         artifact: Its folder.
-        reserve: The log of reserved units, which training never saw.
+        log: The log; training read the units that are not reserved, evidence reads the rest.
         document: What `canopy-train` printed.
     """
 
     artifact: Path
-    reserve: Path
+    log: Path
     document: Mapping[str, Any]
 
 
@@ -42,19 +42,12 @@ class Verdict:
 
 
 def learn(stage: Stage, discipline: str, objective: str = "awr", *, name: str = "") -> Learnt:
-    """Export the training units of a discipline and train a policy on them."""
+    """Export the episodes of a discipline and train on them; the reserve is out of reach."""
     name = name or discipline
-    train, reserve = (
-        stage.folder / f"{name}-train.parquet",
-        stage.folder / f"{name}-reserve.parquet",
-    )
-    for split, path in (("train", train), ("reserve", reserve)):
-        stage.run(
-            "log", "export", "--tenant", stage.tenant, "--discipline", discipline,
-            "--split", split, "--out", path,
-        )  # fmt: skip
+    log = stage.folder / f"{name}-episodes.parquet"
+    stage.run("log", "export", "--tenant", stage.tenant, "--discipline", discipline, "--out", log)
     trained = stage.run(
-        f"data.path={train}", f"objective={objective}", "seed=1",
+        f"data.path={log}", f"objective={objective}", "seed=1",
         f"out={stage.folder / 'policies' / name}", f"name={name}",
         script="canopy-train",
     )  # fmt: skip
@@ -67,14 +60,14 @@ def learn(stage: Stage, discipline: str, objective: str = "awr", *, name: str = 
             "n_rows", "n_reserved", "n_null_reward", "served_value", "greedy_value",
             "temperature", "ess")]],
     )  # fmt: skip
-    return Learnt(Path(document["artifact"]), reserve, document)
+    return Learnt(Path(document["artifact"]), log, document)
 
 
 def prove(stage: Stage, discipline: str, policy: Learnt) -> Verdict:
     """Gather evidence on the reserved units, then ask the shipped gate."""
     stage.run(
         "policy", "evidence", policy.artifact, "--tenant", stage.tenant,
-        "--discipline", discipline, "--log", policy.reserve,
+        "--discipline", discipline, "--log", policy.log,
     )  # fmt: skip
     asked = stage.run(
         "policy", "promote", policy.artifact, "--to", "on", "--tenant", stage.tenant,

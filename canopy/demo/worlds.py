@@ -22,7 +22,7 @@ def play(stage: Stage, levels: str, discipline: str) -> tuple[Verdict, Learnt]:
         "--kind", "synthetic",
     )  # fmt: skip
     policy = learn(stage, discipline)
-    judged = stage.run("evaluate", policy.reserve, "--policy", policy.artifact)
+    judged = stage.run("evaluate", policy.log, "--policy", policy.artifact, "--split", "reserve")
     stage.table(
         "The policy on reserved units, as it would be served (exploration floor included)",
         VERDICT_COLUMNS,

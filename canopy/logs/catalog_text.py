@@ -117,7 +117,7 @@ def listed_catalog(
         "discipline": discipline,
         "version": "1",
         "factors": {
-            factor: {"levels": list(dict.fromkeys(row[factor] for row in plans.values()))}
+            factor: {"levels": sorted({row[factor] for row in plans.values()}, key=_level_order)}
             for factor in factors
         },
         "default": default,
@@ -126,6 +126,11 @@ def listed_catalog(
     if attributes:
         document["attributes"] = {name: dict(values) for name, values in attributes.items()}
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+
+
+def _level_order(level: str) -> tuple[bool, int, str]:
+    """Numbers by value, then words by alphabet: independent of the order of the listing."""
+    return not level.isdecimal(), int(level) if level.isdecimal() else 0, level
 
 
 def _level(name: str) -> str:

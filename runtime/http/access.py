@@ -20,7 +20,8 @@ class AccessLog:
 
     def __init__(self, app: ASGIApp, responses: TallyCollector) -> None:
         self._app, self._responses = app, responses
-        self._log = structlog.get_logger()
+        # Bound once: a fresh bound logger per request would cost as much as the line itself.
+        self._log = structlog.get_logger().bind()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""

@@ -14,6 +14,7 @@ from typing import Final
 
 import httpx
 import uvicorn
+from fastapi import FastAPI
 
 from canopy.domain.errors import InputError, ServiceUnreachableError
 from canopy.settings import Settings
@@ -65,32 +66,34 @@ def serve(
     configure_logging()
     runtime = open_runtime(settings)
     bound = _bind(host, port)
+
+    def on_started() -> None:
+        settle_gc()
+        # From here on connections queue, so whoever reads the address may use it.
+        bound.listen(_BACKLOG)
+        processes.register(settings.home, PROCESS, os.getpid(), _address(bound))
+        if announce is not None:
+            announce(_address(bound))
+
     try:
-        address = _address(bound)
-
-        def on_started() -> None:
-            settle_gc()
-            # From here on connections queue, so whoever reads the address may use it.
-            bound.listen(_BACKLOG)
-            processes.register(settings.home, PROCESS, os.getpid(), address)
-            if announce is not None:
-                announce(address)
-
-        config = uvicorn.Config(
-            build_app(runtime, on_started=on_started),
-            loop="uvloop",
-            http="httptools",
-            ws="none",
-            access_log=False,
-            log_config=None,
-            server_header=False,
-            backlog=_BACKLOG,
-            timeout_graceful_shutdown=DRAIN_S,
-        )
-        _run(_Server(config), bound)
+        _run(_Server(_configured(build_app(runtime, on_started))), bound)
     finally:
         bound.close()
         processes.forget(settings.home, PROCESS, os.getpid())
+
+
+def _configured(app: FastAPI) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=DRAIN_S,
+    )
 
 
 def _run(server: uvicorn.Server, bound: socket.socket) -> None:
