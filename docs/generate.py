@@ -57,7 +57,7 @@ def settings() -> Iterator[str]:
 def log_columns() -> Iterator[str]:
     """The documented schema of a decision log."""
     yield "# Columns of a decision log\n"
-    yield from (f"{line}\n" for line in schema.describe().splitlines())
+    yield schema.describe()
 
 
 def words() -> Iterator[str]:
@@ -66,7 +66,15 @@ def words() -> Iterator[str]:
     for enum in (decision.Reason, decision.Mode, decision.Arm, episode.EpisodeKind, evidence.Tier):
         yield f"## {enum.__name__}\n\n{first_line(enum)}\n"
         meanings = member_lines(enum)
-        yield "\n".join(f"- `{member.value}`: {meanings[member.name]}" for member in enum) + "\n"
+        yield (
+            "\n".join(
+                f"- `{member.value}`: {meanings[member.name]}"
+                if member.name in meanings
+                else f"- `{member.value}`"
+                for member in enum
+            )
+            + "\n"
+        )
 
 
 def gates() -> Iterator[str]:

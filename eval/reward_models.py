@@ -1,8 +1,9 @@
 """Cross-fitted reward models: no row is predicted by a model that saw its unit.
 
 One linear model (logistic for rewards of 0 and 1, else ridge) per fold, and per value of a context
-column where one is named. Context and plan enter additively, so the predictions for all plans are
-one outer sum and no row-by-plan design is ever built.
+column where one is named. Context and plan enter as themselves and, where that is not too much,
+as products, so that a model can tell which plan suits which context. Predictions for all plans are
+an outer sum and a product of matrices: no row-by-plan design is ever built.
 """
 
 import warnings
@@ -26,6 +27,8 @@ N_FOLDS: Final = 3
 FOLD_SEED: Final = 12345
 _MAX_ITER: Final = 1000
 _N_BINS: Final = 10
+_MAX_PRODUCTS: Final = 600
+"""Context-by-plan products that a model takes on without being told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,8 @@ class RewardModelSpec:
             of its own; None fits one model.
         encode_plans: How plans become numbers.
         plan_factors: Factors of the catalog to use, in order; None takes all.
+        products: Whether context-by-plan products enter; None lets them in where plans are encoded
+            one-hot and the products are at most 600.
         n_folds: Parts the units are split into.
         seed: Of the split.
         inverse_penalty: Inverse strength of the L2 penalty of the logistic model, and inverse of
@@ -46,6 +51,7 @@ class RewardModelSpec:
     reward_by: str | None = None
     encode_plans: PlanEncoding | str = PlanEncoding.ONE_HOT
     plan_factors: tuple[str, ...] | None = None
+    products: bool | None = None
     n_folds: int = N_FOLDS
     seed: int = FOLD_SEED
     inverse_penalty: float = 1.0
@@ -141,6 +147,7 @@ class _Model:
     context: FloatArray | None
     plans: FloatArray | None
     is_logistic: bool
+    products: FloatArray | None = None
     converged: bool = True
 
     def predict(self, context: FloatArray, plans: FloatArray) -> FloatArray:
@@ -148,6 +155,8 @@ class _Model:
         if self.context is None or self.plans is None:
             return np.full((len(context), len(plans)), self.constant)
         linear = (context @ self.context + self.constant)[:, None] + plans @ self.plans
+        if self.products is not None:
+            linear = linear + context @ self.products @ plans.T
         if not self.is_logistic:
             return np.asarray(linear)
         return np.asarray(expit(linear), dtype=np.float64)
@@ -179,6 +188,8 @@ def cross_fit(rows: RewardRows, spec: RewardModelSpec) -> Predictions:
     np.clip(q_all, lo, hi, out=q_all)
     q_taken = q_all[np.arange(len(q_all)), rows.action]
     kind = "logistic regression" if is_logistic else "ridge regression"
+    if takes_products(spec, rows.context.shape[1], rows.plans.shape[1]):
+        kind += " with context-by-plan products"
     by = "" if spec.reward_by is None else f", one per value of {spec.reward_by}"
     return Predictions(
         q_all=q_all,
@@ -241,14 +252,29 @@ def _fit(
     weight = None if rows.weight is None else rows.weight[pooled]
     if not train.size or np.ptp(reward) == 0:
         return _Model(float(np.average(reward, weights=weight)), None, None, is_logistic)
-    d = rows.context.shape[1]
-    design = np.hstack([rows.context[train], rows.plans[rows.action[train]]])
+    context, plans = rows.context[train], rows.plans[rows.action[train]]
+    parts = [context, plans]
+    d, p = context.shape[1], plans.shape[1]
+    with_products = takes_products(spec, d, p)
+    if with_products:
+        parts.append((context[:, :, None] * plans[:, None, :]).reshape(len(train), d * p))
+    design = np.hstack(parts)
     if not design.shape[1]:
         return _Model(float(np.average(reward, weights=weight)), None, None, is_logistic)
     coefficients, constant, converged = _regress(
         design, reward, weight, spec, is_logistic=is_logistic
     )
-    return _Model(constant, coefficients[:d], coefficients[d:], is_logistic, converged)
+    products = coefficients[d + p :].reshape(d, p) if with_products else None
+    return _Model(
+        constant, coefficients[:d], coefficients[d : d + p], is_logistic, products, converged
+    )
+
+
+def takes_products(spec: RewardModelSpec, n_context: int, n_plan: int) -> bool:
+    """Whether a model of this many context and plan features has their products."""
+    if spec.products is not None:
+        return spec.products
+    return spec.encode_plans == PlanEncoding.ONE_HOT and n_context * n_plan <= _MAX_PRODUCTS
 
 
 def _regress(

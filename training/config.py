@@ -129,7 +129,7 @@ class RuntimeConfig:
         tracking: Where the run is recorded.
     """
 
-    threads: int = 2
+    threads: int = 1
     progress: bool = True
     tracking: Tracking = Tracking.mlflow
 

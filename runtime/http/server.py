@@ -64,7 +64,6 @@ def serve(
             "http", f"this home is already served at {answering}.", "Stop it by `canopy down`."
         )
     configure_logging()
-    runtime = open_runtime(settings)
     bound = _bind(host, port)
 
     def on_started() -> None:
@@ -76,7 +75,8 @@ def serve(
             announce(_address(bound))
 
     try:
-        _run(_Server(_configured(build_app(runtime, on_started))), bound)
+        app = build_app(open_runtime(settings), on_started)
+        _run(_Server(_configured(app)), bound)
     finally:
         bound.close()
         processes.forget(settings.home, PROCESS, os.getpid())

@@ -1,0 +1,95 @@
+"""Bodies, hashes and problems of the HTTP surface, without a server."""
+
+import json
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from canopy.domain import errors
+from canopy.domain.errors import InputError
+from runtime.http.bodies import Shape
+from runtime.http.problems import BodyTooLargeError, Failure, failure_of
+from runtime.http.schemas import Selection
+from runtime.http.selections import ask_of
+
+BODY = {
+    "request_id": "r-1", "tenant": "acme", "discipline": "public_copy", "unit_id": "u",
+    "context": {"a": 1, "b": {"x": 1, "y": [1, 2]}},
+}  # fmt: skip
+
+
+def selection(**parts):
+    return Selection.model_validate_json(json.dumps(BODY | parts))
+
+
+def hash_of(**parts):
+    return ask_of(selection(**parts)).body_hash
+
+
+def test_the_order_of_keys_makes_no_other_body():
+    assert hash_of() == hash_of(context={"b": {"y": [1, 2], "x": 1}, "a": 1})
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"context": {"a": 1, "b": {"x": 1, "y": [2, 1]}}},
+        {"context": {"a": 2, "b": {"x": 1, "y": [1, 2]}}},
+        {"unit_id": "v"},
+        {"discipline": "other"},
+        {"allowed": []},
+        {"override": "x"},
+        {"kind": "synthetic"},
+    ],
+)
+def test_whatever_could_change_the_decision_makes_another_body(parts):
+    assert hash_of() != hash_of(**parts)
+
+
+def test_tenant_and_request_id_are_the_key_and_not_the_body():
+    assert hash_of() == hash_of(tenant="globex", request_id="r-2")
+
+
+def test_a_context_of_64_kib_is_taken_and_one_byte_more_is_not():
+    room = 64 * 1024 - len('{"a":""}')
+    ask_of(selection(context={"a": "x" * room}))
+    with pytest.raises(BodyTooLargeError, match="65537 bytes"):
+        ask_of(selection(context={"a": "x" * (room + 1)}))
+
+
+def test_numbers_that_json_has_not_are_refused_by_place():
+    bad = Selection.model_validate_json(json.dumps(BODY).replace('"a": 1', '"a": NaN'))
+    with pytest.raises(InputError, match=r"context\.a"):
+        ask_of(bad)
+
+
+def test_one_object_and_many_are_told_apart():
+    shape = Shape(TypeAdapter(Selection))
+    assert shape.read(json.dumps(BODY).encode()) == selection()
+    many = shape.read(json.dumps({"items": [BODY, {}]}).encode())
+    assert many[0] == selection()
+    assert isinstance(many[1], Failure)
+    with_items = BODY | {"context": {"items": [1]}}
+    assert shape.read(json.dumps(with_items).encode()).context == {"items": [1]}
+    with pytest.raises(ValidationError):
+        shape.read(json.dumps({"items": [BODY], "more": 1}).encode())
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code", "place"),
+    [
+        (errors.NotFoundError("decision", "x", "Look."), 404, "not_found", "decision"),
+        (errors.RequestInFlightError("r"), 409, "in_flight", "request_id"),
+        (errors.RequestConflictError("r"), 422, "request_conflict", "request_id"),
+        (errors.FeatureError("budget", "is text.", "Send one."), 400, "bad_request", "budget"),
+        (errors.ServiceUnreachableError("Postgres", "gone.", "Wait."), 503, "unreachable", None),
+        (errors.RangeError("floor", None, 2, "a share"), 400, "bad_request", None),
+        (BodyTooLargeError("context", "big.", "Less."), 413, "too_large", "context"),
+        (RuntimeError("a secret detail"), 500, "internal", None),
+    ],
+)
+def test_every_error_has_a_status_a_code_and_a_place(error, status, code, place):
+    found = failure_of(error)
+    assert (found.status, found.problem.error, found.problem.place) == (status, code, place)
+    assert ("retry-after" in found.response().headers) is (status in {409, 503})
+    assert "secret" not in found.problem.message

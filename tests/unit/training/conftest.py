@@ -1,0 +1,147 @@
+"""A small world whose truth is known, as a log and as rows."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from canopy.domain.episode import EpisodeKind, is_reserved
+from canopy.logs import schema as columns
+from canopy.logs.tabular import write_log
+from canopy.logs.world import FactoredWorld
+from policy.catalog import Catalog, parse_catalog
+from policy.features import FeatureSchema, fit_schema
+from training.config import HeadConfig, OptimConfig, RuntimeConfig, TrainConfig
+from training.data.rows import TrainingRows
+from training.head import head_shape
+from training.problem import Problem
+
+
+@dataclass(frozen=True)
+class Known:
+    """Rows of a world with the means to compute the truth."""
+
+    world: FactoredWorld
+    catalog: Catalog
+    schema: FeatureSchema
+    problem: Problem
+
+    def fresh(self, n=1500, seed=99):
+        """Contexts never seen: (features, mask, expected reward, logging distribution)."""
+        drawn = self.world.sample(n, seed)
+        features = self.schema.encode_many(context_of(drawn.x))
+        return features, drawn.mask, drawn.expected_reward, drawn.propensities
+
+
+def context_of(x):
+    return {f"x{position}": x[:, position] for position in range(x.shape[1])}
+
+
+def open_units(n, prefix="unit"):
+    """Names of units that are not reserved."""
+    names = (f"{prefix}-{number}" for number in range(10 * n))
+    return [name for name in names if not is_reserved(name)][:n]
+
+
+def sampled_rows(world, n, seed, *, units=None):
+    drawn = world.sample(n, seed)
+    return TrainingRows(
+        unit=np.array(units or open_units(n, f"s{seed}"), dtype=object),
+        context=context_of(drawn.x),
+        action=drawn.action.astype(np.intp),
+        feasible=drawn.mask,
+        propensity=drawn.propensities[np.arange(n), drawn.action],
+        keep_prob=np.ones(n),
+        reward=drawn.reward,
+    )
+
+
+@pytest.fixture(scope="session")
+def known() -> Known:
+    """Six plans of two factors, four numbers of context, 6,000 training rows."""
+    world = FactoredWorld.create((2, 3), n_features=4, seed=3)
+    catalog = parse_catalog(world.catalog_text())
+    inside, beyond = sampled_rows(world, 6000, 1), sampled_rows(world, 1500, 2)
+    schema = fit_schema(inside.context)
+    problem = Problem(
+        shape=head_shape(catalog, schema.width, HeadConfig()),
+        train=inside,
+        validation=beyond,
+        train_features=schema.encode_many(inside.context),
+        validation_features=schema.encode_many(beyond.context),
+        seed=5,
+    )
+    return Known(world, catalog, schema, problem)
+
+
+@pytest.fixture(scope="session")
+def log_path(tmp_path_factory) -> Path:
+    """A log of that world: every tenth reward unmeasured, every twentieth row not drawn."""
+    return make_log(tmp_path_factory.mktemp("log") / "log.parquet")
+
+
+def make_log(path, *, n=1200, catalog=True, **changes):
+    world = FactoredWorld.create((2, 3), n_features=4, seed=3)
+    drawn = world.sample(n, 7)
+    number = np.arange(n)
+    taken = drawn.propensities[number, drawn.action]
+    was_drawn = number % 20 != 3
+    reward = np.where(number % 10 == 0, np.nan, drawn.reward)
+    cells = {
+        columns.DECISION_ID: [f"d{i}" for i in number],
+        columns.UNIT_ID: [f"u{i // 2}" for i in number],
+        columns.TS: ["2026-01-01T00:00:00Z"] * n,
+        columns.PLAN: [world.plan_ids[a] for a in drawn.action],
+        columns.PROPENSITY: np.where(was_drawn, taken, np.nan),
+        columns.REWARD: reward,
+        columns.DRAWN: was_drawn,
+        columns.FEASIBLE: drawn.mask,
+    } | {f"x_{key}": column for key, column in context_of(drawn.x).items()}
+    write_log(
+        path,
+        cells | changes,
+        plans=world.plan_ids,
+        catalog_text=world.catalog_text() if catalog else None,
+        kind=EpisodeKind.SYNTHETIC,
+    )
+    return path
+
+
+@pytest.fixture
+def quick() -> OptimConfig:
+    return OptimConfig(batch_size=512, epochs=12)
+
+
+@pytest.fixture
+def without_records() -> RuntimeConfig:
+    from training.config import Tracking
+
+    return RuntimeConfig(progress=False, tracking=Tracking.off)
+
+
+@pytest.fixture
+def config(log_path, tmp_path, without_records) -> TrainConfig:
+    """A run over the log that records nothing."""
+    from training.awr.config import AwrConfig
+    from training.config import DataConfig
+
+    return TrainConfig(
+        seed=1,
+        out=str(tmp_path / "out"),
+        name="small",
+        data=DataConfig(path=str(log_path)),
+        objective=AwrConfig(),
+        optim=OptimConfig(batch_size=256, epochs=4),
+        runtime=without_records,
+    )
+
+
+@pytest.fixture
+def tiny(known) -> Problem:
+    """Sixty rows of the known world."""
+    return replace(
+        known.problem,
+        train=known.problem.train.take(np.arange(60)),
+        train_features=known.problem.train_features[:60],
+    )
