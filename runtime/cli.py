@@ -132,9 +132,9 @@ def _show_policy(described: Described) -> None:
         return
     emit_table(
         "Serves",
-        ("discipline", "owner", "role", "mode", "version"),
+        ("discipline", "owner", "role", "mode", "version", "since"),
         [
-            (s.discipline, s.tenant_id, described.role(s), s.mode, s.version)
+            (s.discipline, s.tenant_id, described.role(s), s.mode, s.version, s.updated_at)
             for s in described.states
         ],
         caption=None if described.states else "Nothing.",

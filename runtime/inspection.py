@@ -115,6 +115,7 @@ class Described:
                     "role": self.role(state),
                     "mode": state.mode.value,
                     "version": state.version,
+                    "since": None if state.updated_at is None else state.updated_at.isoformat(),
                 }
                 for state in self.states
             ],

@@ -184,10 +184,11 @@ def database(fresh_database) -> Iterator[Database]:
 @pytest.fixture(scope="session")
 def reference_data() -> Path:
     """Folder of the reference data; tests that need it are marked `reference`."""
-    folder = os.environ.get("CANOPY_REFERENCE_DATA")
-    if not folder or not Path(folder).is_dir():
-        pytest.skip("CANOPY_REFERENCE_DATA names no folder")
-    return Path(folder)
+    beside = Path(__file__).parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("CANOPY_REFERENCE_DATA") or beside)
+    if not folder.is_dir():
+        pytest.skip(f"no reference data in {folder}: name its folder in CANOPY_REFERENCE_DATA")
+    return folder
 
 
 def _admin(servers: Endpoints) -> psycopg.Connection:

@@ -13,7 +13,7 @@ from policy.catalog import Catalog
 from policy.heads import parameter_shapes
 from training.config import HeadConfig, Pairs
 
-_DENSE_CELLS: Final = 2_000_000
+DENSE_CELLS: Final = 2_000_000
 """Above this a matrix that spreads cells over plans costs more than gathering them."""
 
 
@@ -56,7 +56,7 @@ class TorchFactoredHead(nn.Module):
     spread: Tensor | None
     is_pair_context: Tensor
 
-    def __init__(self, shape: HeadShape) -> None:
+    def __init__(self, shape: HeadShape, *, dense_cells: int = DENSE_CELLS) -> None:
         super().__init__()
         self.shape = shape
         self._slices: dict[str, tuple[slice, tuple[int, ...]]] = {}
@@ -69,7 +69,7 @@ class TorchFactoredHead(nn.Module):
         self.table = nn.Parameter(torch.zeros(start, shape.n_features + 1))
         rows = torch.from_numpy(self._rows())
         self.register_buffer("rows", rows)
-        self.register_buffer("spread", _spread(rows, start))
+        self.register_buffer("spread", _spread(rows, start, dense_cells))
         penalised = torch.zeros(start, shape.n_features + 1, dtype=torch.bool)
         penalised[sum(shape.sizes) :, :-1] = True
         self.register_buffer("is_pair_context", penalised)
@@ -124,10 +124,10 @@ class TorchFactoredHead(nn.Module):
         return {name: table[place].reshape(shape) for name, (place, shape) in self._slices.items()}
 
 
-def _spread(rows: Tensor, n_rows: int) -> Tensor | None:
+def _spread(rows: Tensor, n_rows: int, dense_cells: int) -> Tensor | None:
     """Shape (n_rows, n_plans): 1 where a plan reads a row; None where that is too large."""
     n_plans = rows.shape[1]
-    if n_rows * n_plans > _DENSE_CELLS:
+    if n_rows * n_plans > dense_cells:
         return None
     spread = torch.zeros(n_rows, n_plans)
     for term in rows:

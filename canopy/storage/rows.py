@@ -207,6 +207,7 @@ class PolicyState:
         catalog_hash: Catalog to choose from; None where none was set.
         version: Counts the transitions of the owner; 0 before the first.
         tenant_id: Owner of the pointer: the tenant itself, or the fleet; None before the first.
+        updated_at: When it was last moved; None before the first.
     """
 
     discipline: str
@@ -216,6 +217,7 @@ class PolicyState:
     catalog_hash: str | None
     version: int
     tenant_id: str | None = None
+    updated_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ class States:
         payload = canonical_json({"tenant": self._tenant, "discipline": discipline})
         self._connection.execute(select(func.pg_notify(STATE_CHANNEL, payload)))
         return PolicyState(
-            discipline, champion, candidate, mode, catalog_hash, version, self._tenant
+            discipline, champion, candidate, mode, catalog_hash, version, self._tenant, created_at
         )
 
     def transitions(self, discipline: str) -> list[TransitionRow]:

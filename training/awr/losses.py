@@ -75,7 +75,8 @@ def advantage_weights(advantage: FloatArray, beta: float, cap: float) -> FloatAr
         if not 0 < value < math.inf:
             raise RangeError(name, None, value, "a positive finite number")
     # The exponent is cut and not the weight: exp of a large advantage overflows.
-    return np.exp(np.minimum(advantage / beta, math.log(cap)))
+    with np.errstate(over="ignore"):
+        return np.exp(np.minimum(advantage / beta, math.log(cap)))
 
 
 def awr_loss(scores: Tensor, feasible: Tensor, action: Tensor, row_weight: Tensor) -> AwrLoss:

@@ -12,7 +12,15 @@ from canopy.logs.tabular import write_log
 from canopy.logs.world import FactoredWorld
 from policy.catalog import Catalog, parse_catalog
 from policy.features import FeatureSchema, fit_schema
-from training.config import HeadConfig, OptimConfig, RuntimeConfig, TrainConfig
+from training.awr.config import AwrConfig
+from training.config import (
+    DataConfig,
+    HeadConfig,
+    OptimConfig,
+    RuntimeConfig,
+    Tracking,
+    TrainConfig,
+)
 from training.data.rows import TrainingRows
 from training.head import head_shape
 from training.problem import Problem
@@ -78,10 +86,16 @@ def known() -> Known:
 @pytest.fixture(scope="session")
 def log_path(tmp_path_factory) -> Path:
     """A log of that world: every tenth reward unmeasured, every twentieth row not drawn."""
-    return make_log(tmp_path_factory.mktemp("log") / "log.parquet")
+    return written_log(tmp_path_factory.mktemp("log") / "log.parquet")
 
 
-def make_log(path, *, n=1200, catalog=True, **changes):
+@pytest.fixture
+def make_log(tmp_path):
+    """Writes such a log with some columns changed."""
+    return lambda **changes: written_log(tmp_path / "log.parquet", **changes)
+
+
+def written_log(path, *, n=1200, catalog=True, **changes):
     world = FactoredWorld.create((2, 3), n_features=4, seed=3)
     drawn = world.sample(n, 7)
     number = np.arange(n)
@@ -115,17 +129,12 @@ def quick() -> OptimConfig:
 
 @pytest.fixture
 def without_records() -> RuntimeConfig:
-    from training.config import Tracking
-
     return RuntimeConfig(progress=False, tracking=Tracking.off)
 
 
 @pytest.fixture
 def config(log_path, tmp_path, without_records) -> TrainConfig:
     """A run over the log that records nothing."""
-    from training.awr.config import AwrConfig
-    from training.config import DataConfig
-
     return TrainConfig(
         seed=1,
         out=str(tmp_path / "out"),

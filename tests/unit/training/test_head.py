@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from canopy.logs.obd import listed_catalog
+from canopy.logs.catalog_text import listed_catalog
 from policy.catalog import parse_catalog
 from policy.heads import FactoredHead, parameter_shapes
 from training.config import HeadConfig, Pairs
-from training.head import TorchFactoredHead, as_features, head_shape
+from training.head import DENSE_CELLS, TorchFactoredHead, as_features, head_shape
 
 PRODUCT = """
 discipline: d
@@ -25,12 +25,11 @@ def listed():
 
 
 @pytest.fixture(params=["product", "listed", "no pairs", "gathered"])
-def head(request, monkeypatch):
-    if request.param == "gathered":
-        monkeypatch.setattr("training.head._DENSE_CELLS", 0)
+def head(request):
     catalog = parse_catalog(listed() if request.param == "listed" else PRODUCT)
     pairs = Pairs.none if request.param == "no pairs" else Pairs.all
-    made = TorchFactoredHead(head_shape(catalog, 5, HeadConfig(pairs=pairs)))
+    cells = 0 if request.param == "gathered" else DENSE_CELLS
+    made = TorchFactoredHead(head_shape(catalog, 5, HeadConfig(pairs=pairs)), dense_cells=cells)
     with torch.no_grad():
         made.table.copy_(torch.randn(made.table.shape, generator=torch.Generator().manual_seed(1)))
     return made

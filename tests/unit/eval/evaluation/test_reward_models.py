@@ -61,16 +61,39 @@ def test_folds_follow_time_and_not_the_order_of_the_file():
     assert cross_fit(shuffled, RewardModelSpec()).q_all == pytest.approx(found, abs=1e-4)
 
 
-def test_predictions_agree_with_a_fit_done_by_hand():
+@pytest.mark.parametrize("products", [False, True])
+def test_predictions_agree_with_a_fit_done_by_hand(products):
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import KFold
 
     rows = sample()
-    found = cross_fit(rows, RewardModelSpec())
-    design = np.hstack([rows.context, rows.plans[rows.action]])
+    found = cross_fit(rows, RewardModelSpec(products=products))
+    taken = rows.plans[rows.action]
+    design = np.hstack([rows.context, taken])
+    if products:
+        each = [rows.context[:, [i]] * taken[:, [j]] for i in range(2) for j in range(2)]
+        design = np.hstack([design, *each])
     for train, test in KFold(3, shuffle=True, random_state=12345).split(design):
         model = LogisticRegression(max_iter=1000).fit(design[train], rows.reward[train])
         assert found.q_taken[test] == pytest.approx(model.predict_proba(design[test])[:, 1])
+
+
+def test_products_let_the_model_see_which_plan_suits_which_context():
+    rng = np.random.default_rng(3)
+    n = 3000
+    context = rng.normal(size=(n, 1))
+    action = rng.integers(0, 2, n)
+    chance = 1 / (1 + np.exp(-3 * context[:, 0] * (2 * action - 1)))
+    rows = RewardRows(
+        context=context, plans=np.array([[0.0], [1.0]]), action=action,
+        reward=(rng.random(n) < chance).astype(float), reward_range=(0.0, 1.0),
+        units=units_of(None, n), ts=np.arange(n).astype("datetime64[s]"),
+    )  # fmt: skip
+    best = (context[:, 0] > 0).astype(int)
+    seeing = cross_fit(rows, RewardModelSpec()).q_all.argmax(axis=1)
+    blind = cross_fit(rows, RewardModelSpec(products=False)).q_all.argmax(axis=1)
+    assert (seeing == best).mean() > 0.95
+    assert (blind == best).mean() < 0.6
 
 
 def test_rewards_of_one_kind_give_a_constant_and_no_crash():

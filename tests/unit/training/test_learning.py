@@ -1,0 +1,200 @@
+"""Learning in a world whose truth is known: seeded, and sized so that luck does not decide."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from canopy.domain.errors import ConfigError, LogError
+from policy.distributions import distribution
+from training.awr import learner as awr
+from training.awr.config import AdvantageKind, AwrConfig
+from training.bc import learner as bc
+from training.bc.config import BcConfig
+from training.config import HeadConfig, ServingConfig
+from training.cross_fitting import cross_fitted, ridge
+from training.fitting import fit_policy, numpy_head
+from training.loop import planned_epochs
+from training.progress import silent
+from training.refusal import TrainingRefusedError
+from training.reward_model import cross_fitted_reward
+
+ONE = HeadConfig(pair_l2=[0.1])
+
+
+def fitted(problem, learner, config, quick, serving=None, head=ONE):
+    weighting = learner.weigh(problem, config, quick, silent)
+    return fit_policy(
+        problem, weighting, learner.loss, head=head, optim=quick,
+        serving=serving or ServingConfig(), tick=silent,
+    )  # fmt: skip
+
+
+def true_value(known, found, *, floor=0.05, temperature=None):
+    features, mask, expected, _ = known.fresh()
+    scores = numpy_head(found.head).scores(features)
+    served = distribution(scores / (temperature or found.chosen.temperature), mask, floor)
+    return float((served * expected).sum(axis=1).mean())
+
+
+def test_bc_recovers_the_logging_policy(known, quick):
+    found = fitted(known.problem, bc, BcConfig(), quick)
+    features, mask, _, logging = known.fresh()
+    learnt = distribution(numpy_head(found.head).scores(features), mask, 0.0)
+    assert np.abs(learnt - logging).mean() < 0.012
+    assert np.abs(learnt - mask / mask.sum(axis=1, keepdims=True)).mean() > 0.05
+
+
+@pytest.mark.parametrize("advantage", list(AdvantageKind))
+def test_awr_beats_the_logging_policy(known, quick, advantage):
+    found = fitted(known.problem, awr, AwrConfig(advantage=advantage), quick)
+    _, _, expected, logging = known.fresh()
+    logged = float((logging * expected).sum(axis=1).mean())
+    gain = true_value(known, found) - logged
+    assert gain > {"observed": 0.07, "model": 0.08}[advantage.value]
+
+
+def test_the_estimate_that_chose_is_near_the_truth(known, quick):
+    found = fitted(known.problem, awr, AwrConfig(), quick)
+    assert found.chosen.served.value == pytest.approx(true_value(known, found), abs=0.08)
+
+
+def test_the_same_seed_gives_the_same_bits(known, quick):
+    first, second = (fitted(known.problem, awr, AwrConfig(), quick) for _ in range(2))
+    other = fitted(replace(known.problem, seed=6), awr, AwrConfig(), quick)
+    weights = [found.head.named_weights() for found in (first, second, other)]
+    assert all(weights[0][name].tobytes() == weights[1][name].tobytes() for name in weights[0])
+    assert any(weights[0][name].tobytes() != weights[2][name].tobytes() for name in weights[0])
+
+
+def test_rows_without_a_choice_change_nothing(known, quick):
+    problem = known.problem
+    rows = np.arange(3000)
+    feasible = problem.train.feasible[rows].copy()
+    feasible[::2] = False
+    feasible[rows, problem.train.action[rows]] = True
+    train = replace(problem.train.take(rows), feasible=feasible)
+    features = problem.train_features[rows]
+    kept = train.has_choice
+    both = replace(problem, train=train, train_features=features)
+    without = replace(problem, train=train.take(kept), train_features=features[kept])
+    tables = [fitted(p, bc, BcConfig(), quick).head.table for p in (both, without)]
+    assert (tables[0] == tables[1]).all()
+
+
+def test_a_kept_row_stands_for_the_dropped_ones(known, quick):
+    """Rewarded rows kept at one in four, weighed back, give the same policy as all rows."""
+    problem = known.problem
+    rng = np.random.default_rng(0)
+    first = problem.shape.levels[problem.train.action][:, 0] == 0
+    keep = np.where(first, 0.25, 1.0)
+    kept = rng.random(len(keep)) < keep
+    thinned = replace(
+        problem,
+        train=replace(problem.train, keep_prob=keep).take(kept),
+        train_features=problem.train_features[kept],
+    )
+    blind = replace(thinned, train=replace(thinned.train, keep_prob=np.ones(kept.sum())))
+    features, mask, _, logging = known.fresh()
+    errors = [
+        np.abs(
+            distribution(numpy_head(fitted(p, bc, BcConfig(), quick).head).scores(features),
+                         mask, 0.0) - logging
+        ).mean()
+        for p in (thinned, blind)
+    ]  # fmt: skip
+    assert errors[0] < 0.02 < 0.08 < errors[1]
+
+
+def test_rewards_that_never_differ_make_awr_imitate(known, quick):
+    problem = replace(known.problem, train=replace(known.problem.train, reward=np.full(6000, 0.25)))
+    for advantage in AdvantageKind:
+        weighting = awr.weigh(problem, AwrConfig(advantage=advantage), quick, silent)
+        np.testing.assert_allclose(weighting.train, 1.0, atol=1e-9)
+
+
+def test_weights_that_leave_a_handful_of_rows_are_refused(known, quick):
+    config = AwrConfig(beta=0.01, cap=1e6)
+    rare = np.zeros(6000)
+    rare[:40] = 1.0
+    problem = replace(known.problem, train=replace(known.problem.train, reward=rare))
+    with pytest.raises(TrainingRefusedError, match=r"worth \d+ of 6000 rows.*Raise objective.beta"):
+        awr.weigh(problem, config, quick, silent)
+
+
+def test_a_temperature_that_validation_cannot_support_is_out(known, quick):
+    few = replace(
+        known.problem,
+        validation=known.problem.validation.take(np.arange(200)),
+        validation_features=known.problem.validation_features[:200],
+    )
+    found = fitted(few, awr, AwrConfig(), quick, ServingConfig(least_ess=90))
+    assert found.chosen.served.ess >= 90
+    assert any(candidate.served.ess < 90 for candidate in found.candidates)
+    with pytest.raises(TrainingRefusedError, match="validation supports none of them"):
+        fitted(few, awr, AwrConfig(), quick, ServingConfig(least_ess=201))
+
+
+def test_nothing_to_choose_is_refused(known, quick):
+    only = np.zeros_like(known.problem.train.feasible)
+    only[np.arange(6000), known.problem.train.action] = True
+    problem = replace(known.problem, train=replace(known.problem.train, feasible=only))
+    with pytest.raises(TrainingRefusedError, match="nothing to choose"):
+        fitted(problem, bc, BcConfig(), quick)
+
+
+def test_an_empty_grid_is_refused(known, quick):
+    with pytest.raises(ConfigError, match=r"head.pair_l2: is empty"):
+        fitted(known.problem, bc, BcConfig(), quick, head=HeadConfig(pair_l2=[]))
+    with pytest.raises(ConfigError, match=r"serving.temperatures: is empty"):
+        fitted(known.problem, bc, BcConfig(), quick, ServingConfig(temperatures=[]))
+
+
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [(AwrConfig(n_folds=1), "objective.n_folds"), (AwrConfig(baseline_l2=0), "baseline_l2")],
+)
+def test_a_baseline_that_cannot_be_cross_fitted_is_refused(tiny, quick, config, key):
+    with pytest.raises(ConfigError, match=key):
+        awr.weigh(tiny, config, quick, silent)
+
+
+def test_no_row_is_predicted_by_a_model_that_saw_it():
+    fold = np.array([0, 1, 2, 0, 1, 2])
+
+    def fit_predict(kept):
+        return np.where(kept, np.nan, fold + 10.0), np.array([float(kept.sum())])
+
+    inside, outside = cross_fitted(fit_predict, fold, 3)
+    assert inside.tolist() == (fold + 10.0).tolist()
+    assert outside.tolist() == [4.0]
+
+
+def test_one_fold_that_holds_everything_is_refused():
+    with pytest.raises(LogError, match="all 3 training rows are in one fold"):
+        cross_fitted(lambda kept: (kept * 1.0, kept * 1.0), np.zeros(3, dtype=int), 3)
+
+
+def test_ridge_agrees_with_a_second_route():
+    from sklearn.linear_model import Ridge
+
+    rng = np.random.default_rng(2)
+    x, y, w = rng.normal(size=(80, 4)) + 3, rng.normal(size=80), rng.random(80)
+    model = Ridge(alpha=2.5).fit(x, y, sample_weight=w)
+    *slopes, intercept = ridge(x, y, w, 2.5)
+    np.testing.assert_allclose(slopes, model.coef_, rtol=1e-9)
+    assert intercept == pytest.approx(model.intercept_, rel=1e-9)
+
+
+def test_the_reward_model_predicts_better_than_the_mean(known, quick):
+    problem = known.problem
+    inside, _ = cross_fitted_reward(problem, n_folds=2, pair_l2=0.01, optim=quick, tick=silent)
+    reward = problem.train.reward
+    assert ((inside - reward) ** 2).mean() < 0.93 * reward.var()
+    assert inside.mean() == pytest.approx(reward.mean(), abs=0.01)
+
+
+def test_smaller_logs_get_more_passes(quick):
+    left_open = replace(quick, epochs=None)
+    assert [planned_epochs(n, left_open) for n in (100, 12_500, 10**6)] == [60, 21, 15]
+    assert planned_epochs(100, quick) == 12
