@@ -39,6 +39,9 @@ def main() -> None:
 
     try:
         run()
+    except SystemExit as ended:
+        # A word that the option parser does not know; it has said so.
+        codes.append(EXIT_BAD_INPUT if ended.code else EXIT_DONE)
     except (HydraException, OmegaConfBaseException) as error:
         click.echo(f"canopy: {_one_line(error)}", err=True)
         codes.append(EXIT_BAD_INPUT)

@@ -249,7 +249,11 @@ def test_free_text_is_hashed_by_word():
     assert field == TextHash("t", 32)
 
 
-@pytest.mark.parametrize("column", [[1, "a"], ["a", 1], [["a"], 3], [object()]], ids=repr)
+@pytest.mark.parametrize(
+    "column",
+    [[1, "a"], ["a", 1], [["a"], 3], [object()]],
+    ids=["number and text", "text and number", "list and number", "object"],
+)
 def test_a_column_of_mixed_types_cannot_be_fitted(column):
     with pytest.raises(FeatureError, match="`mixed`"):
         fit_schema({"mixed": column})

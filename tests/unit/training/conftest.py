@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from canopy.domain.episode import EpisodeKind, is_reserved
 from canopy.logs import schema as columns
@@ -63,6 +64,15 @@ def sampled_rows(world, n, seed, *, units=None):
         keep_prob=np.ones(n),
         reward=drawn.reward,
     )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread():
+    """Threads that wait for a busy machine make these small fits ten times slower."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

@@ -103,7 +103,8 @@ def test_a_kept_row_stands_for_the_dropped_ones(known, quick):
         ).mean()
         for p in (thinned, blind)
     ]  # fmt: skip
-    assert errors[0] < 0.02 < 0.08 < errors[1]
+    assert errors[0] < 0.02
+    assert errors[1] > 0.08
 
 
 def test_rewards_that_never_differ_make_awr_imitate(known, quick):

@@ -84,7 +84,7 @@ def test_without_a_mask_every_listed_plan_was_feasible(make_log):
 
 def test_a_log_without_a_catalog_needs_one_by_name(make_log, tmp_path):
     log = read_log(make_log(catalog=False))
-    with pytest.raises(CatalogError, match="data.catalog: the log carries no plan catalog"):
+    with pytest.raises(CatalogError, match=r"data\.catalog: the log carries no plan catalog"):
         catalog_of(log, None)
     (tmp_path / "c.yaml").write_text(
         "discipline: d\nversion: '1'\nfactors: {f0: {levels: [l0]}, f1: {levels: [l0]}}\n"

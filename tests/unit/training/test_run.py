@@ -94,7 +94,10 @@ def test_pictures_are_drawn(run):
 
 
 def test_bc_reports_how_well_it_imitates(config, tmp_path):
-    run = train(replace(config, objective=BcConfig()), Settings(home=tmp_path / "home"))
+    config = replace(
+        config, objective=BcConfig(), optim=replace(config.optim, batch_size=64, epochs=20)
+    )
+    run = train(config, Settings(home=tmp_path / "home"))
     assert run.calibration.what == "probability that a plan is taken"
     assert run.calibration.error < 0.05
     assert summary(run, config)["ess"] == len(run.prepared.problem.train)
@@ -158,7 +161,7 @@ def test_people_get_a_summary(command, log_path):
 
 
 def test_a_sweep_runs_every_objective(command, log_path):
-    code, out, _ = command(*quick_words(log_path), "--multirun", "objective=bc,awr", "print=json")
+    code, out, _ = command("--multirun", *quick_words(log_path), "objective=bc,awr", "print=json")
     assert (code, out.count('"policy_id"')) == (0, 2)
 
 
@@ -186,6 +189,12 @@ def test_bad_input_is_one_line_and_exit_1(command, words, says):
     assert (code, out) == (1, "")
     assert says in err
     assert err.count("\n") == 1
+
+
+def test_an_unknown_option_is_bad_input(command):
+    code, out, err = command("--nonsense")
+    assert (code, out) == (1, "")
+    assert "--nonsense" in err
 
 
 def test_help_names_the_objectives(command):
