@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
+from sqlalchemy import create_engine
 
 from canopy.domain.clock import now
 from canopy.domain.errors import ServiceUnreachableError
@@ -210,14 +211,16 @@ def open_tracker(settings: Settings) -> Tracker:
         from mlflow import MlflowClient
 
         try:
+            _probe(address)
             # The first to come makes the tables, and makes them alone: two at once fail.
             with _locked(settings.home):
                 client = MlflowClient(tracking_uri=address, registry_uri=address)
                 client.search_experiments(max_results=1)
         except Exception as error:
             # Whatever its store raises, from SQL to HTTP, means the same to a run.
+            problem = str(error).strip().splitlines()[0]
             raise ServiceUnreachableError(
-                "MLflow", f"{type(error).__name__}: {error}.",
+                "MLflow", f"{type(error).__name__}: {problem}.",
                 "Start it, unset CANOPY_MLFLOW_URL, or train with runtime.tracking=off.",
             ) from error  # fmt: skip
     return Tracker(client, settings.home, is_remote=_is_http(address))
@@ -272,6 +275,17 @@ def _start_server(home: Path, store: str, port: int) -> str:
     child.wait()
     processes.forget(home, SERVER)
     raise ServiceUnreachableError("MLflow's server", "it did not come up.", f"See {log_path}.")
+
+
+def _probe(address: str) -> None:
+    """Touch a database once: mlflow by itself goes on trying a dead one for two minutes."""
+    if not address.startswith("postgresql"):
+        return
+    engine = create_engine(address)
+    try:
+        engine.connect().close()
+    finally:
+        engine.dispose()
 
 
 def _answers(address: str) -> bool:

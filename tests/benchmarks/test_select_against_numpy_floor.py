@@ -115,7 +115,7 @@ def test_distribution_and_draw_stay_near_bare_numpy(n_plans, budget, record_prop
         number=20,
     )
     record_property("ratio", ratio)
-    print(f"\n{n_plans} plans: {ratio:.2f} times, microseconds {microseconds}")  # noqa: T201 - the figure is the point
+    print(f"\n{n_plans} plans: {ratio:.2f} times, microseconds {microseconds}")
     assert ratio <= budget
 
 
@@ -144,7 +144,7 @@ def test_a_whole_selection_stays_near_bare_numpy(
     ours()
     ratio, total = interleaved(ours, floor, repeats=40, number=1)
     record_property("ratio", ratio)
-    print(f"\n{n_plans} plans: {ratio:.2f} times, {[round(t / N_CONTEXTS, 1) for t in total]} us")  # noqa: T201 - the figure is the point
+    print(f"\n{n_plans} plans: {ratio:.2f} times, {[round(t / N_CONTEXTS, 1) for t in total]} us")
     assert ratio <= (budget if has_vector_exp() else budget_without_vector_exp)
 
 
@@ -167,7 +167,7 @@ def test_a_batch_costs_less_per_decision_than_one_by_one(policies):
 
     one_by_one()
     ratio, total = interleaved(lambda: select_many(choices), one_by_one, repeats=100, number=1)
-    print(f"\nbatch of 20: {ratio:.2f} of one by one, {[round(t / 20, 1) for t in total]} us each")  # noqa: T201 - the figure is the point
+    print(f"\nbatch of 20: {ratio:.2f} of one by one, {[round(t / 20, 1) for t in total]} us each")
     assert ratio <= 1.0
 
 
@@ -186,5 +186,5 @@ def test_selection_is_linear_in_plans(policies):
         repeats=20,
         number=1,
     )
-    print(f"\nten times the plans: {ratio:.2f} times the time")  # noqa: T201 - the figure is the point
+    print(f"\nten times the plans: {ratio:.2f} times the time")
     assert ratio <= 12.0

@@ -6,6 +6,8 @@ import psycopg
 import pytest
 
 from canopy.domain.decision import Mode
+from canopy.domain.tenant import FLEET
+from runtime.registry import register_policy
 
 pytestmark = pytest.mark.integration
 
@@ -89,9 +91,11 @@ def test_a_champion_that_cannot_be_loaded_serves_the_default_plan(
     served, database, catalog, make_policy, point, fresh_database
 ):
     policy = make_policy(seed=1)
-    point(policy)
+    # Damaged before the pointer moves: the watch may load it the moment it does.
+    register_policy(database, FLEET, policy.folder)
     with psycopg.connect(fresh_database.admin) as admin:
         admin.execute("update policies set archive = substring(archive from 1 for 2000)")
+    point(policy)
     served.runtime.pointers.refresh()
     answer = served.select().json()
     assert answer["reasons"] == ["policy_unavailable"]
