@@ -1,4 +1,4 @@
-"""Commands about evidence and promotion; `canopy evaluate` lives beside."""
+"""Commands about evidence and promotion; `canopy evaluate` is in `eval.evaluate_cli`."""
 
 import getpass
 from pathlib import Path
@@ -15,7 +15,6 @@ from canopy.logs.tabular import read_log
 from canopy.output import emit_facts, emit_json, emit_table, json_option
 from canopy.settings import load_settings
 from canopy.storage.database import Database
-from eval.evaluate_cli import evaluate
 from eval.gates import load_gate, shipped_gate
 from eval.gathering import GATHERED, Gathered, gather
 from eval.promotion import promote as promote_policy
@@ -23,8 +22,6 @@ from eval.promotion import stored_evidence
 from eval.tiers.backtest import DEFAULT_LEVEL
 from policy.artifact import Artifact
 from runtime.registry import MANIFEST_NAME, register_policy, resolve_policy
-
-__all__ = ["evaluate", "policy_evidence", "promote"]
 
 _HIDDEN_FACTS = ("decisions_sketch",)
 

@@ -3,13 +3,14 @@
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from eval.reward_models import Predictions
 from eval.verdicts import Difference, IntervalDetail, Segment, Verdict
 from policy.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +99,10 @@ class Evaluation:
         known = ", ".join(verdict.estimator for verdict in self.verdicts)
         raise LookupError(f"no verdict of {estimator!r} was asked for; there are: {known}.")
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """The verdicts as a data frame, one row per estimator."""
+        import pandas as pd
+
         return pd.DataFrame([verdict.document() for verdict in self.verdicts])
 
     def document(self) -> dict[str, Any]:

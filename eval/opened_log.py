@@ -4,10 +4,9 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, Union
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from canopy.domain.errors import LogError
@@ -15,7 +14,10 @@ from canopy.logs import schema
 from canopy.logs.tabular import DecisionLog, read_log, read_table
 from policy.catalog import Catalog, load_catalog, parse_catalog
 
-LogSource: TypeAlias = pd.DataFrame | Path | str | DecisionLog
+if TYPE_CHECKING:
+    import pandas as pd
+
+LogSource: TypeAlias = Union["pd.DataFrame", Path, str, DecisionLog]
 """A data frame, a file, or a log read before."""
 
 
@@ -77,7 +79,7 @@ def open_log(
 
 
 def _from_frame(
-    frame: pd.DataFrame,
+    frame: "pd.DataFrame",
     plans: Sequence[str] | None,
     reward_range: tuple[float, float] | None,
     propensity_constant: float | None,

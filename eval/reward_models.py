@@ -14,9 +14,6 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 from scipy.special import expit
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import KFold
 
 from eval.estimators.checks import numbers
 from eval.intervals.units import Units
@@ -224,6 +221,8 @@ def calibrate(reward: ArrayLike, predicted: ArrayLike) -> Calibration:
 
 
 def _folds(rows: RewardRows, spec: RewardModelSpec) -> IntArray:
+    from sklearn.model_selection import KFold
+
     # Units are numbered by when they first appear, so that the split depends on the decisions
     # and not on the order of the file.
     codes = rows.units.codes
@@ -285,6 +284,9 @@ def _regress(
     *,
     is_logistic: bool,
 ) -> tuple[FloatArray, float, bool]:
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression, Ridge
+
     if is_logistic:
         model: Any = LogisticRegression(C=spec.inverse_penalty, max_iter=_MAX_ITER)
     else:

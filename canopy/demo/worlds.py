@@ -41,7 +41,6 @@ def _show_truth(stage: Stage, levels: str, discipline: str, policy: Learnt) -> N
     rows = [
         ["this policy, served", _true_value(stage, log, "--policy", policy.artifact)],
         ["logging policy", _true_value(stage, log, "--target", "logging")],
-        ["uniform", _true_value(stage, log, "--target", "uniform")],
     ]
     stage.table(f"The truth, over {TRUTH_ROWS:,} fresh contexts", ("policy", "value"), rows)
 
