@@ -47,6 +47,7 @@ def demo(*, config: Path | None, as_json: bool) -> None:
     document = {
         "tenant": stage.tenant,
         "seconds": round(seconds, 1),
+        "evaluations": stage.evaluations(),
         "verdicts": [_verdict_document(v) for v in verdicts],
         "address": address,
         "mlflow": mlflow,
@@ -68,7 +69,7 @@ def _verdict_document(verdict: Verdict) -> dict[str, Any]:
         "discipline": verdict.discipline,
         "policy_id": verdict.policy_id,
         "promoted": verdict.passed,
-        "refused_because": [row["reason"] for row in verdict.rows if not row["passed"]],
+        "refused_because": verdict.reasons,
     }
 
 

@@ -118,6 +118,14 @@ class Stage:
         self.ran.append(result)
         return result
 
+    def evaluations(self) -> list[dict[str, Any]]:
+        """Every evaluation so far: its command and its verdicts."""
+        return [
+            {"command": ran.command, "verdicts": ran.document["verdicts"]}
+            for ran in self.ran
+            if ran.command.startswith("canopy evaluate")
+        ]
+
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Show a table."""
         table = Table(title=title, title_justify="left", min_width=min(len(title) + 4, 76))

@@ -3,10 +3,22 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from canopy.demo.stage import Stage
 from canopy.domain.errors import EXIT_DONE, EXIT_REFUSED
+
+_TOLD: Final = {
+    "n_rows": "rows read",
+    "n_reserved": "left out: reserved units",
+    "n_null_reward": "left out: no reward",
+    "ess": "rows the weights are worth",
+    "temperature": "temperature, chosen on validation units",
+    "logged_value": "value of the logging policy there",
+    "served_value": "value as served, floor included",
+    "greedy_value": "value if it always took its favourite",
+}
+"""What `canopy-train` says that a reader wants to know, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +52,11 @@ class Verdict:
     passed: bool
     rows: Sequence[Mapping[str, Any]]
 
+    @property
+    def reasons(self) -> list[str]:
+        """What is missing, as the gate words it; empty where it passed."""
+        return [str(row["reason"]).rstrip(".") for row in self.rows if not row["passed"]]
+
 
 def learn(stage: Stage, discipline: str, objective: str = "awr", *, name: str = "") -> Learnt:
     """Export the episodes of a discipline and train on them; the reserve is out of reach."""
@@ -53,13 +70,10 @@ def learn(stage: Stage, discipline: str, objective: str = "awr", *, name: str = 
     )  # fmt: skip
     document = trained.document
     stage.table(
-        "Training",
-        ("rows", "left out: reserved", "left out: no reward", "served value (validation)",
-         "greedy value", "temperature", "ESS of weights"),
-        [[document.get(key) for key in (
-            "n_rows", "n_reserved", "n_null_reward", "served_value", "greedy_value",
-            "temperature", "ess")]],
-    )  # fmt: skip
+        f"Trained: {objective}",
+        ("what", "value"),
+        [[words, document.get(key)] for key, words in _TOLD.items()],
+    )
     return Learnt(Path(document["artifact"]), log, document)
 
 
