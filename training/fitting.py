@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from canopy.domain.errors import ConfigError
+from canopy.domain.errors import ConfigError, TrainingRefusedError
 from policy.arrays import FloatArray
 from policy.distributions import distribution
 from policy.heads import FactoredHead
@@ -17,7 +17,6 @@ from training.loop import Curve, fit
 from training.objectives import Loss
 from training.problem import Problem, Weighting
 from training.progress import Tick
-from training.refusal import TrainingRefusedError
 from training.served_value import ServedValue, at_taken, greedy_choice, value_of
 
 _BLOCK_CELLS = 4_000_000

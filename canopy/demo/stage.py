@@ -13,20 +13,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from canopy.domain.errors import EXIT_DONE, CanopyError
+from canopy.domain.errors import EXIT_DONE, DemoStepError
 from canopy.output import cell
-
-
-class DemoStepError(CanopyError, RuntimeError):
-    """A command of the demonstration ended otherwise than it should."""
-
-    def __init__(self, command: str, code: int, stderr: str) -> None:
-        super().__init__(command, code, stderr)
-        self.command, self.code, self.stderr = command, code, stderr
-
-    def __str__(self) -> str:
-        tail = self.stderr.strip()[-2000:]
-        return f"`{self.command}` ended with {self.code}. Run it by itself to see more. {tail}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,16 @@ class ConfigError(InputError):
     """A training configuration asks for something impossible; `place` is the key."""
 
 
+class BodyTooLargeError(InputError):
+    """A request body, or a part of it, is larger than the surface takes."""
+
+
+class TrainingRefusedError(ConfigError):
+    """The configuration asks for a policy that this log cannot support; none was written."""
+
+    exit_code: ClassVar[int] = EXIT_REFUSED
+
+
 class ShapeMismatchError(CanopyError, ValueError):
     """Two arrays that must describe the same rows do not."""
 
@@ -181,3 +191,15 @@ class ProtectedRowError(CanopyError, PermissionError):
             f"{self.action} on {self.table} is forbidden: real episodes are never removed. "
             "Only synthetic ones may be dropped by retention."
         )
+
+
+class DemoStepError(CanopyError, RuntimeError):
+    """A command of the demonstration ended otherwise than it should."""
+
+    def __init__(self, command: str, code: int, stderr: str) -> None:
+        super().__init__(command, code, stderr)
+        self.command, self.code, self.stderr = command, code, stderr
+
+    def __str__(self) -> str:
+        tail = self.stderr.strip()[-2000:]
+        return f"`{self.command}` ended with {self.code}. Run it by itself to see more. {tail}"

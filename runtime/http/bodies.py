@@ -7,8 +7,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 from starlette.requests import Request
 
-from canopy.domain.errors import InputError
-from runtime.http.problems import BodyTooLargeError, Failure, failure_of
+from canopy.domain.errors import BodyTooLargeError, InputError
+from runtime.http.problems import Failure, failure_of
 from runtime.http.schemas import MAX_BODY_BYTES, MAX_ITEMS
 
 One = TypeVar("One", bound=BaseModel)

@@ -8,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.responses import Response
 
 from canopy.domain.errors import (
+    BodyTooLargeError,
     CanopyError,
     InputError,
     NotFoundError,
@@ -33,10 +34,6 @@ _CODES: Final[tuple[tuple[type[Exception], int, str], ...]] = (
 
 _dump = TypeAdapter(Problem).dump_json
 _log = structlog.get_logger()
-
-
-class BodyTooLargeError(InputError):
-    """A body or a part of it is larger than the surface takes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from canopy.domain.episode import EpisodeKind
-from canopy.domain.errors import InputError
+from canopy.domain.errors import BodyTooLargeError, InputError
 from canopy.domain.ids import content_hash
 from canopy.storage.rows import DecisionRow
 from runtime.bootstrap import runtime_of
 from runtime.episodes import Ask
 from runtime.http.bodies import Shape, read_body
-from runtime.http.problems import BodyTooLargeError, Failure, failure_of
+from runtime.http.problems import Failure, failure_of
 from runtime.http.responses import batch_response, json_response, problem_responses, takes
 from runtime.http.schemas import (
     AnsweredVersions,

@@ -1,11 +1,15 @@
 """Every error survives pickling, refines a standard class, and says what to do."""
 
+import ast
 import inspect
 import pickle
+from pathlib import Path
 
 import pytest
 
 from canopy.domain import errors
+
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.guard
 
@@ -22,6 +26,9 @@ EXAMPLES = {
     "request_id": "r-1",
     "service": "Postgres",
     "table": "decisions",
+    "command": "canopy up",
+    "code": 2,
+    "stderr": "canopy: no server",
 }
 REMEDIES = (
     "log ", "pass ", "correct ", "check ", "send ", "retry ", "run ", "only synthetic",
@@ -61,6 +68,31 @@ def faults(cls):
 @pytest.mark.parametrize("cls", classes(errors), ids=lambda c: c.__name__)
 def test_each_error_pickles_and_says_what_to_do(cls):
     assert faults(cls) == []
+
+
+def errors_elsewhere(source):
+    """Names of error classes of ours that a source defines outside the one tree."""
+    tree = {c.__name__ for c in classes(errors)} | {"CanopyError"}
+    return [
+        node.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ClassDef)
+        and any(getattr(base, "id", getattr(base, "attr", "")) in tree for base in node.bases)
+    ]
+
+
+def test_the_tree_of_errors_stands_in_one_module():
+    found = {
+        str(path): names
+        for package in ("canopy", "policy", "training", "eval", "runtime")
+        for path in (ROOT / package).rglob("*.py")
+        if path.name != "errors.py" and (names := errors_elsewhere(path.read_text()))
+    }
+    assert found == {}
+
+
+def test_the_guard_fires_on_an_error_defined_elsewhere():
+    assert errors_elsewhere("class StrayError(InputError): pass") == ["StrayError"]
 
 
 def test_the_guard_fires_on_a_silent_unpicklable_error():

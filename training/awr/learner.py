@@ -3,7 +3,7 @@
 import numpy as np
 from torch import Tensor
 
-from canopy.domain.errors import ConfigError
+from canopy.domain.errors import ConfigError, TrainingRefusedError
 from policy.arrays import BoolArray, FloatArray
 from training.awr.config import AdvantageKind, AwrConfig
 from training.awr.losses import Scale, advantage_weights, awr_loss, standardise
@@ -12,7 +12,6 @@ from training.cross_fitting import cross_fitted, ridge
 from training.data.loader import folds
 from training.problem import Problem, Weighting
 from training.progress import Tick
-from training.refusal import TrainingRefusedError
 from training.reward_model import cross_fitted_reward
 from training.weights import effective_sample_size
 

@@ -10,7 +10,7 @@ from urllib.request import url2pathname
 import httpx
 import pytest
 
-from canopy.domain.errors import ServiceUnreachableError
+from canopy.domain.errors import ServiceUnreachableError, TrainingRefusedError
 from canopy.logs.world import FactoredWorld
 from canopy.storage.embedded import processes
 from canopy.storage.servers import mlflow_url
@@ -18,7 +18,6 @@ from canopy.tracking import open_tracker, serve_ui
 from policy.artifact import load_artifact
 from training.awr.config import AwrConfig
 from training.config import DataConfig, OptimConfig, RuntimeConfig, ServingConfig, TrainConfig
-from training.refusal import TrainingRefusedError
 from training.run import train
 
 pytestmark = pytest.mark.integration

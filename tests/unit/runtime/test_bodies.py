@@ -6,9 +6,9 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from canopy.domain import errors
-from canopy.domain.errors import InputError
+from canopy.domain.errors import BodyTooLargeError, InputError
 from runtime.http.bodies import Shape
-from runtime.http.problems import BodyTooLargeError, Failure, failure_of
+from runtime.http.problems import Failure, failure_of
 from runtime.http.schemas import Selection
 from runtime.http.selections import ask_of
 

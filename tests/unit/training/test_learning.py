@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from canopy.domain.errors import ConfigError, LogError
+from canopy.domain.errors import ConfigError, LogError, TrainingRefusedError
 from policy.distributions import distribution
 from training.awr import learner as awr
 from training.awr.config import AdvantageKind, AwrConfig
@@ -16,7 +16,6 @@ from training.cross_fitting import cross_fitted, ridge
 from training.fitting import fit_policy, numpy_head
 from training.loop import planned_epochs
 from training.progress import silent
-from training.refusal import TrainingRefusedError
 from training.reward_model import cross_fitted_reward
 
 ONE = HeadConfig(pair_l2=[0.1])
