@@ -96,7 +96,7 @@ def policy_list(*, tenant: str, discipline: str | None, config: Path | None, as_
                 row.policy_id[:12],
                 row.discipline,
                 row.role,
-                row.manifest.get("objective"),
+                _objective(row.manifest.get("objective")),
                 row.manifest.get("synthetic"),
                 row.created_at.isoformat(timespec="seconds"),
             )
@@ -104,6 +104,11 @@ def policy_list(*, tenant: str, discipline: str | None, config: Path | None, as_
         ],
         caption=None if rows else "None is registered. `canopy policy promote` registers one.",
     )
+
+
+def _objective(stated: Any) -> Any:
+    """The objective's name; what it was set to is `policy show`'s to tell."""
+    return stated.get("name") if isinstance(stated, dict) else stated
 
 
 @click.command("show")
