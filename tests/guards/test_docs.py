@@ -64,3 +64,18 @@ def test_every_shipped_gate_is_documented():
     gates = [path.stem for path in (ROOT / "configs" / "gates").glob("*.yaml")]
     assert gates
     assert [name for name in gates if f"## {name}" not in page] == []
+
+
+def missing_paths(text, root):
+    """Paths between backticks that lead nowhere."""
+    named = re.findall(r"`([a-z_]+/[a-z_./]*)`", text)
+    return sorted({path for path in named if not (root / path).exists()})
+
+
+def test_every_path_named_in_the_documents_exists():
+    pages = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md")]
+    assert [p for page in pages for p in missing_paths(page.read_text(), ROOT)] == []
+
+
+def test_the_path_guard_fires(tmp_path):
+    assert missing_paths("see `policy/nowhere.py`", tmp_path) == ["policy/nowhere.py"]
