@@ -79,7 +79,7 @@ class _Backtest(_Strict):
             ),
         ]
         if self.estimators_agree:
-            remedy = "two ways to the same number differ: find out why before promoting."
+            remedy = "SNIPS and doubly robust must agree: where they differ, find out why."
             bounds.append(FactBound(fact=ESTIMATORS_AGREE, equals=True, remedy=remedy))
         return GateRequirement(
             tier=Tier.BACKTEST,

@@ -85,8 +85,7 @@ def _close(
                 v.discipline,
                 v.policy_id[:12],
                 "promoted, serving" if v.passed else "refused",
-                "; ".join(str(row["reason"]) for row in v.rows if not row["passed"])
-                or "all passed",
+                "; ".join(v.reasons) or "all passed",
             ]
             for v in verdicts
         ],
