@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_BARS: Final = 40
+_LONGEST_LABEL: Final = 30
 _LOGGED: Final = "#8a8f98"
 _SERVED: Final = "#1f6f54"
 _DPI: Final = 110
@@ -40,11 +41,16 @@ def share_picture(shares: Sequence[LevelShare]) -> bytes:
     place = np.arange(len(shown))
     axes.barh(place - 0.2, [s.logged for s in shown], 0.4, color=_LOGGED, label="logged")
     axes.barh(place + 0.2, [s.served for s in shown], 0.4, color=_SERVED, label="served")
-    axes.set_yticks(place, [f"{s.factor} = {s.level}" for s in shown])
+    axes.set_yticks(place, [_shortened(f"{s.factor} = {s.level}") for s in shown])
     axes.invert_yaxis()
     axes.set(xlabel="share of decisions", title="Plan share by level, validation units")
     axes.legend(frameon=False)
     return _png(figure)
+
+
+def _shortened(label: str) -> str:
+    """A label that leaves the bars their room; hashed levels are long."""
+    return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
 
 
 def calibration_picture(found: Reliability) -> bytes:
