@@ -238,7 +238,7 @@ def serve_ui(settings: Settings, port: int = 0) -> str:
 
     Raises:
         ServiceUnreachableError: If it does not come up.
-    """  # noqa: DOC502 - raised while starting it
+    """
     address = mlflow_url(settings)
     if _is_http(address):
         return address

@@ -56,7 +56,7 @@ def gather(
     Raises:
         InputError: If a tier is asked for that cannot be run.
         LogError: If no unit of the log is reserved.
-    """  # noqa: DOC502 - partly raised by the tiers
+    """
     chosen = tiers or (GATHERED if log is not None else (Tier.VERIFIERS,))
     found = []
     for tier in chosen:

@@ -123,7 +123,7 @@ def find_golden(discipline: str, root: Path = SHIPPED) -> GoldenSet | None:
 
     Raises:
         GateFileError: If it is malformed or not what its manifest says.
-    """  # noqa: DOC502 - raised while reading
+    """
     folder = root / folder_name(discipline)
     if folder.parent != root or not folder.is_dir():
         return None

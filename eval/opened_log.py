@@ -54,7 +54,7 @@ def open_log(
     Raises:
         LogError: If the log holds a fault; row and column are named.
         CatalogError: If the catalog is wrong.
-    """  # noqa: DOC502 - partly raised by the readers
+    """
     stated = load_catalog(catalog) if isinstance(catalog, str | Path) else catalog
     order = plans if plans is not None or stated is None else stated.plan_ids
     if isinstance(source, DecisionLog):

@@ -71,7 +71,7 @@ def paired_gain(
     Raises:
         ShapeMismatchError: If the arrays differ in shape.
         RangeError: If a number is not finite or a weight negative.
-    """  # noqa: DOC502 - raised by the estimators
+    """
     above = reward - reward_min
     kept = np.ones(len(above)) if keep_prob is None else keep_prob
     gains = (

@@ -35,7 +35,7 @@ def predictions_of(
         ConfigError: If the model asks for a factor that the catalog lacks.
         LogError: If it asks for a column that the log lacks.
         CatalogError: If the catalog lacks a plan of the log.
-    """  # noqa: DOC502 - raised by the encodings
+    """
     if not rows.n:
         return "no data: not one row with a propensity and a reward."
     if rows.plans is None or rows.action is None:

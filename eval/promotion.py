@@ -63,7 +63,7 @@ def promote(
             be lowered, the candidate chooses from another catalog than the champion, or the
             state moved meanwhile.
         NotFoundError: If no such policy is registered.
-    """  # noqa: DOC502 - partly raised by the repositories
+    """
     gate = gate or shipped_gate(to)
     if gate.mode is not to:
         raise InputError(

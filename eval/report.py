@@ -84,7 +84,7 @@ def evaluate(
         ConfigError: If an argument contradicts another or is unknown.
         ArtifactError: If the policy artifact is incomplete or altered.
         CatalogError: If the catalog is wrong.
-    """  # noqa: DOC502 - partly raised by the parts
+    """
     judging = _judging(estimators, level, interval, seed, n_resamples)
     opened = open_log(
         log,

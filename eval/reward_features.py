@@ -66,7 +66,7 @@ def encode_plans(
     Raises:
         ConfigError: If a factor is unknown, or the encoding needs a catalog and there is none.
         CatalogError: If the catalog lacks a plan of the log.
-    """  # noqa: DOC502 - raised by the catalog too
+    """
     if catalog is None:
         if encoding == PlanEncoding.ORDINAL or factors is not None:
             raise ConfigError(

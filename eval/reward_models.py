@@ -208,7 +208,7 @@ def calibrate(reward: ArrayLike, predicted: ArrayLike) -> Calibration:
     Raises:
         ShapeMismatchError: If the arrays differ in shape.
         RangeError: If a number is not finite.
-    """  # noqa: DOC502 - raised by the checks
+    """
     r = numbers("reward", reward)
     q = numbers("predicted", predicted, len(r))
     order = np.argsort(q, kind="stable")

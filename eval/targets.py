@@ -68,7 +68,7 @@ def target_policy(target: Target | None, rows: UsableRows) -> TargetPolicy:
         ArtifactError: If a policy artifact is incomplete or altered.
         ShapeMismatchError: If probabilities are not one row per row of the log.
         RangeError: If probabilities are none.
-    """  # noqa: DOC502 - partly raised by the artifact
+    """
     if isinstance(target, np.ndarray):
         return _given(target, rows)
     if isinstance(target, Artifact):

@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from canopy.domain.episode import is_reserved
 from canopy.domain.errors import LogError
 from canopy.logs import schema
+from canopy.logs.reserve import reserved_rows
 from canopy.logs.tabular import DecisionLog
 from eval.intervals.units import Units, units_of
 from policy.arrays import BoolArray, FloatArray, IntArray
@@ -109,9 +109,9 @@ def usable_rows(
     Raises:
         LogError: If the log has no column of that name, or takes a plan it does not name.
         ShapeMismatchError: If there is not one label per row.
-    """  # noqa: DOC502 - raised by the log and the units
+    """
     labels = _labels(log, units)
-    looked_at = _in_split(log.column(schema.UNIT_ID), split)
+    looked_at = _in_split(log, split)
     reward = log.column(schema.REWARD)
     propensity = log.column(schema.PROPENSITY)
     drawn = looked_at & ~np.isnan(propensity)
@@ -169,13 +169,11 @@ def _labels(
     return labels
 
 
-def _in_split(unit_ids: npt.NDArray[Any], split: Split) -> BoolArray:
+def _in_split(log: DecisionLog, split: Split) -> BoolArray:
     if split is Split.ALL:
-        return np.ones(len(unit_ids), dtype=np.bool_)
-    words = unit_ids.tolist()
-    reserved = {word: is_reserved(word) for word in set(words)}
-    wanted = split is Split.RESERVE
-    return np.array([reserved[word] is wanted for word in words], dtype=np.bool_)
+        return np.ones(log.n_rows, dtype=np.bool_)
+    reserved = reserved_rows(log)
+    return reserved if split is Split.RESERVE else ~reserved
 
 
 def _actions(taken: npt.NDArray[Any], plans: Sequence[str], positions: IntArray) -> IntArray:

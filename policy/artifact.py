@@ -102,7 +102,7 @@ def save_artifact(
         NonFiniteScoreError: If the policy scores a probe context with NaN or an infinity.
         RangeError: If temperature or floor is out of range.
         ShapeMismatchError: If the weights fit neither catalog nor schema.
-    """  # noqa: DOC502 - raised by the parts
+    """
     check_floor(floor)
     head = _head(catalog, schema, weights)
     contexts = probe_contexts(catalog, schema)
@@ -246,7 +246,7 @@ def pack_artifact(folder: Path | str) -> bytes:
 
     Raises:
         ArtifactError: If the policy does not verify.
-    """  # noqa: DOC502 - raised by the loader
+    """
     load_artifact(folder)
     return pack_files(read_folder(Path(folder)))
 
@@ -264,6 +264,6 @@ def unpack_artifact(blob: bytes, folder: Path | str) -> Artifact:
     Raises:
         ArtifactError: If the bytes are no packed policy, it does not verify, or the folder
             holds something else.
-    """  # noqa: DOC502 - raised by the parts
+    """
     write_folder(Path(folder), unpack_files(blob))
     return load_artifact(folder)

@@ -40,7 +40,7 @@ def distribution(scores: ArrayLike, mask: ArrayLike, floor: float) -> FloatArray
         RangeError: If the floor lies outside [0, 1], the mask is not boolean, or a row has no
             feasible plan.
         ShapeMismatchError: If the shapes differ.
-    """  # noqa: DOC502 - partly raised by the checks
+    """
     logits = _logits(scores)
     feasible = np.ascontiguousarray(check_mask(np.asarray(mask), logits.shape))
     check_floor(floor)

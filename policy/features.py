@@ -81,7 +81,7 @@ class FeatureSchema:
 
         Raises:
             FeatureError: If a value has another type than its field.
-        """  # noqa: DOC502 - raised by the fields
+        """
         row = [0.0] * self.width
         for field, start in self._starts:
             field.fill(row, start, context.get(field.name))
@@ -99,7 +99,7 @@ class FeatureSchema:
         Raises:
             FeatureError: If a value has another type than its field; the row is named.
             ShapeMismatchError: If the columns differ in length.
-        """  # noqa: DOC502 - raised by the fields
+        """
         n = count_rows(columns, n_rows)
         rows = np.zeros((n, self.width))
         for field, start in self._starts:
@@ -148,7 +148,7 @@ def fit_schema(
 
     Raises:
         FeatureError: If a column mixes types.
-    """  # noqa: DOC502 - raised by the field fitters
+    """
     fields = [
         field
         for name, values in columns.items()

@@ -108,7 +108,7 @@ def mask_context(
     Raises:
         CatalogError: If `allowed` names an unknown plan.
         FeatureError: If a context value has another type than a rule compares with.
-    """  # noqa: DOC502 - raised by the catalog and the reader
+    """
     compiled = _compiled(catalog)
     values = compiled.reader.one(context)
     bits = 0
@@ -157,7 +157,7 @@ def mask_contexts(
         FeatureError: If a value has another type than a rule compares with, or nothing can
             be counted.
         ShapeMismatchError: If the columns differ in length.
-    """  # noqa: DOC502 - raised by the column readers
+    """
     n = count_rows(columns, n_rows)
     compiled = _compiled(catalog)
     if not catalog.rules:

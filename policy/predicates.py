@@ -199,7 +199,7 @@ class ContextReader:
 
         Raises:
             FeatureError: If a value has another type than the rules compare with.
-        """  # noqa: DOC502 - raised by the value readers
+        """
         return [read(key, context.get(key)) for key, read in self._readers]
 
     def many(self, columns: Mapping[str, Sequence[Any]], n_rows: int) -> list[Any]:
@@ -207,7 +207,7 @@ class ContextReader:
 
         Raises:
             FeatureError: If a value has another type than the rules compare with.
-        """  # noqa: DOC502 - raised by the column readers
+        """
         return [_column(key, kind, columns.get(key), n_rows) for key, kind in self.kinds.items()]
 
 

@@ -57,7 +57,7 @@ def target_rows(
         NonFiniteScoreError: If a feasible plan scores NaN or +inf.
         RangeError: If a row has no feasible plan, or temperature or floor is out of range.
         ShapeMismatchError: If features, mask and head do not fit.
-    """  # noqa: DOC502 - raised by the parts
+    """
     check_temperature(temperature)
     n = len(features)
     feasible = check_mask(mask, (n, head.n_plans))

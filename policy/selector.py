@@ -111,7 +111,7 @@ def select(
         CatalogError: If a plan is named that the catalog does not have.
         FeatureError: If a context value has a wrong type.
         RangeError: If the floor lies outside [0, 1].
-    """  # noqa: DOC502 - raised by the parts
+    """
     prepared = _prepare(
         Choice(
             catalog=catalog,
@@ -149,7 +149,7 @@ def select_many(requests: Sequence[Choice]) -> list[Decision]:
         CatalogError: If a plan is named that its catalog does not have.
         FeatureError: If a context value has a wrong type.
         RangeError: If a floor lies outside [0, 1].
-    """  # noqa: DOC502 - raised by the parts
+    """
     prepared = [_prepare(choice) for choice in requests]
     draws = [draw for one in prepared for draw in (one.served, one.shadow) if draw is not None]
     drawn = iter(draw_all(draws))
@@ -292,7 +292,7 @@ def probabilities(
         NonFiniteScoreError: If the policy scores a feasible plan with NaN or +inf.
         RangeError: If a row has no feasible plan, or the floor is out of range.
         ShapeMismatchError: If columns and mask differ in rows.
-    """  # noqa: DOC502 - raised by the parts
+    """
     catalog, schema = artifact.catalog, artifact.schema
     if isinstance(columns, Mapping):
         n = len(mask) if mask is not None and n_rows is None else n_rows
@@ -322,5 +322,5 @@ def doctrine_probabilities(catalog: Catalog, mask: BoolArray, *, floor: float = 
 
     Raises:
         RangeError: If a row has no feasible plan, or the floor is out of range.
-    """  # noqa: DOC502 - raised by the doctrine
+    """
     return doctrine(catalog.weights, catalog.default, mask, floor)

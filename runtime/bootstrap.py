@@ -83,7 +83,7 @@ def open_runtime(settings: Settings) -> Runtime:
     Raises:
         SchemaBehindError: If the schema is not the one this code needs.
         ServiceUnreachableError: If Postgres does not answer.
-    """  # noqa: DOC502 - raised by the database
+    """
     database = Database.connect(settings)
     metrics = Metrics()
     pointers = Pointers(database, settings.home.joinpath(*POLICY_CACHE))

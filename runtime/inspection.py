@@ -149,7 +149,7 @@ def describe_policy(settings: Settings, tenant: str, name: str) -> Described:
     Raises:
         ArtifactError: If the artifact does not verify.
         NotFoundError: If nothing of that name is registered.
-    """  # noqa: DOC502 - raised by the registry
+    """
     if is_artifact_folder(name) and endpoints_if_running(settings) is None:
         artifact = resolve_policy(None, tenant, name)
         return Described(artifact.policy_id, artifact.manifest, artifact.parity, None, ())

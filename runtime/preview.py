@@ -90,7 +90,7 @@ def preview(settings: Settings, asked: Preview) -> DecisionDocument:
         InputError: If not exactly one of policy and discipline is named, or the context or a
             plan does not fit.
         NotFoundError: If the policy or the discipline is not there.
-    """  # noqa: DOC502 - partly raised by what is called
+    """
     if (asked.policy is None) == (asked.discipline is None):
         raise InputError(
             "policy select", "expected a policy or --discipline, one of them.", "Name one."

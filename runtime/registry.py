@@ -28,7 +28,7 @@ def register_policy(database: Database, tenant: str, folder: Path) -> PolicyRow:
 
     Raises:
         ArtifactError: If the folder is incomplete, altered, or fails its own probe batch.
-    """  # noqa: DOC502 - raised by the loader
+    """
     artifact = load_artifact(folder)
     catalog = artifact.catalog
     row = PolicyRow(
@@ -69,7 +69,7 @@ def resolve_policy(
     Raises:
         ArtifactError: If the artifact is incomplete or altered.
         NotFoundError: If nothing of that name is there.
-    """  # noqa: DOC502 - partly raised by the loader and the repository
+    """
     if is_artifact_folder(name):
         return load_artifact(Path(name))
     if database is None:
@@ -98,7 +98,7 @@ def open_archived(row: PolicyRow, cache: Path) -> Artifact:
     Raises:
         ArtifactError: If the archive itself does not verify, or is another policy's.
         OSError: If the cache cannot be written.
-    """  # noqa: DOC502 - one is raised by the check
+    """
     folder = cache / row.policy_id
     if folder.is_dir():
         try:

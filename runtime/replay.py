@@ -71,7 +71,7 @@ def replay(database: Database, tenant: str, row: DecisionRow, cache: Path | None
     Raises:
         InputError: If the decision was made elsewhere, so that its draw was not recorded.
         NotFoundError: If its catalog is not stored.
-    """  # noqa: DOC502 - the catalog's is raised by the repository
+    """
     if row.u is None or row.catalog_hash is None:
         raise InputError(
             f"decision {row.decision_id}",

@@ -41,7 +41,7 @@ def choice_of(ask: Ask, pointer: Pointer) -> Choice:
 
     Raises:
         InputError: If the request names a plan that the catalog does not have.
-    """  # noqa: DOC502 - raised by the check
+    """
     if ask.allowed is not None:
         _require_plans(pointer.catalog, "allowed", ask.allowed)
     if ask.override is not None:
@@ -164,7 +164,7 @@ class SelectionService:
             NotFoundError: If there is no catalog of the discipline.
             InputError: If the context or a plan does not fit the catalog.
             ServiceUnreachableError: If the row could not be made durable.
-        """  # noqa: DOC502 - raised by what is called
+        """
         started_s = perf_counter()
         key = (ask.tenant, ask.request_id)
         earlier = self._in_flight.get(key)

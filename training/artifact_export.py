@@ -69,7 +69,7 @@ def export_policy(
 
     Raises:
         ArtifactError: If both sides differ; nothing is left behind then.
-    """  # noqa: DOC502 - raised by the check
+    """
     folder.mkdir(parents=True, exist_ok=True)
     draft = Path(mkdtemp(prefix=".draft-", dir=folder))
     try:

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from canopy.domain.episode import EpisodeKind
+from canopy.logs.weights import effective_sample_size
 from policy.artifact import Artifact
 from policy.catalog import Catalog
 from policy.features import FeatureSchema
@@ -12,7 +13,6 @@ from training.data.rows import Counts
 from training.fitting import Fitted
 from training.problem import Problem, Weighting
 from training.report import LevelShare, Reliability
-from training.weights import effective_sample_size
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def train(config: TrainConfig, settings: Settings) -> TrainingRun:
     Raises:
         CanopyError: If the log, the catalog or the configuration is wrong, the run is refused,
             or a server is unreachable; the message says which.
-    """  # noqa: DOC502 - raised by the parts
+    """
     check(config)
     started = time.perf_counter()
     log = read_log(config.data.path)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from canopy.logs.weights import effective_sample_size
 from policy.arrays import FloatArray, IntArray
 from training.data.rows import TrainingRows
-from training.weights import effective_sample_size
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from canopy.demo import open_bandit, serving, worlds
 from canopy.demo.stage import Stage
 from canopy.demo.story import Verdict
 from canopy.domain.clock import now
-from canopy.logs.world import FactoredWorld
+from canopy.logs.world import DISCIPLINE, FactoredWorld
 from canopy.output import emit_json, json_option
 from canopy.settings import load_settings
 
@@ -33,15 +33,15 @@ def demo(*, config: Path | None, as_json: bool) -> None:
         "2  A log with enough to learn from",
         f"{worlds.ROWS:,} synthetic decisions over {worlds.SMALL} = 27 plans; the truth is known.",
     )
-    verdict, _ = worlds.play(stage, worlds.SMALL, "factored_world")
+    verdict, _ = worlds.play(stage, worlds.SMALL, DISCIPLINE)
     verdicts.append(verdict)
     stage.act(
         "3  The same with 256 plans",
         "As many rows, far less overlap between the logging policy and what was learnt.",
     )
-    verdicts.append(worlds.play(stage, worlds.LARGE, "factored_world_256")[0])
+    verdicts.append(worlds.play(stage, worlds.LARGE, f"{DISCIPLINE}-256")[0])
     small = FactoredWorld.create(levels=(3, 3, 3))
-    address = serving.play(stage, small, "factored_world")
+    address = serving.play(stage, small, DISCIPLINE)
     mlflow = _mlflow_address(stage)
     seconds = time.perf_counter() - started
     document = {
@@ -51,7 +51,7 @@ def demo(*, config: Path | None, as_json: bool) -> None:
         "verdicts": [_verdict_document(v) for v in verdicts],
         "address": address,
         "mlflow": mlflow,
-        "curl": serving.curl_line(stage, address, small, "factored_world"),
+        "curl": serving.curl_line(stage, address, small, DISCIPLINE),
     }
     if as_json:
         emit_json(document)

@@ -22,7 +22,7 @@ def canonical_json(value: object) -> str:
 
     Raises:
         ValueError: If the value holds NaN or an infinity, which JSON cannot carry.
-    """  # noqa: DOC502 - raised by the encoder
+    """
     return json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )

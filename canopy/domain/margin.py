@@ -97,7 +97,7 @@ class Lineage:
 
         Raises:
             TypeError: If a kind is not one of a lineage's.
-        """  # noqa: DOC502 - raised by the constructor
+        """
         return cls(**{kind: frozenset(names) for kind, names in document.items()})
 
 

@@ -86,7 +86,7 @@ def of_discipline(text: str, discipline: str) -> str:
 
     Raises:
         CatalogError: If the text is no catalog.
-    """  # noqa: DOC502 - raised by outline
+    """
     if outline(text).discipline == discipline:
         return text
     line = f"discipline: {json.dumps(discipline, ensure_ascii=False)}"

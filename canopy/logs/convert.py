@@ -70,7 +70,7 @@ def read_any(source: Path, form: LogFormat, options: ReadOptions) -> Read:
     Raises:
         LogError: If the source is wrong, or an option does not fit its format.
         CatalogError: If the catalog handed in is none.
-    """  # noqa: DOC502 - some are raised below
+    """
     if not source.exists():
         raise LogError(str(source), "there is no such file or folder.", "Name an existing log.")
     found = _detected(source) if form is LogFormat.AUTO else form

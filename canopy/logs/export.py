@@ -68,7 +68,7 @@ def export_log(
     Raises:
         LogError: If there are no episodes, if kinds would mix, or if a row breaks the schema.
         NotFoundError: If a catalog is not in the record.
-    """  # noqa: DOC502 - some are raised below
+    """
     reserved = SPLITS[split]
     chosen = _only_kind(work, discipline, kind, reserved)
     rows = list(work.decisions.export(discipline, kinds=[chosen], reserved=reserved))

@@ -42,7 +42,7 @@ def fetch_obd(home: Path, progress: Progress | None = None) -> Path:
     Raises:
         ServiceUnreachableError: If the package index does not answer.
         LogError: If what came is not the published wheel.
-    """  # noqa: DOC502 - raised below
+    """
     folder = home / "data" / "obd"
     if folder.is_dir():
         return folder

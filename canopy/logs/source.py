@@ -62,7 +62,7 @@ def raw_from_table(table: "pa.Table", source: str) -> RawLog:
 
     Raises:
         LogError: If a column name stands twice, or the metadata is malformed.
-    """  # noqa: DOC502 - raised below
+    """
     names = table.column_names
     _refuse_twins(source, names)
     metadata = {

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from canopy.domain.episode import EpisodeKind
 from canopy.logs import schema
 from canopy.logs.tabular import DecisionLog
+from canopy.logs.weights import effective_sample_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +104,11 @@ def _target(log: DecisionLog) -> npt.NDArray[np.float64] | None:
 
 
 def _ess(log: DecisionLog, target: npt.NDArray[np.float64] | None) -> float | None:
-    # (sum w)^2 / sum w^2 over rows that an estimate would use.
+    # Over the rows that an estimate would use.
     if target is None:
         return None
     weight = target / log.column(schema.PROPENSITY)
     if log.has(schema.KEEP_PROB):
         weight = weight / log.column(schema.KEEP_PROB)
     weight = weight[~np.isnan(weight) & ~np.isnan(log.column(schema.REWARD))]
-    total = float((weight**2).sum())
-    return float(weight.sum() ** 2 / total) if total > 0 else None
+    return effective_sample_size(weight) if weight.any() else None

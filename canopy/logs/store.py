@@ -15,6 +15,7 @@ from canopy.domain.ids import content_hash
 from canopy.logs import schema
 from canopy.logs.catalog_text import CatalogOutline, catalog_of_plans, of_discipline, outline
 from canopy.logs.context import context_rows
+from canopy.logs.reserve import reserved_rows
 from canopy.logs.tabular import DecisionLog
 from canopy.storage.rows import WHOLE_DISTRIBUTION_PLANS, DecisionRow, ImportRow
 from canopy.storage.unit_of_work import UnitOfWork
@@ -76,7 +77,7 @@ def store_log(
     Raises:
         LogError: If the mark is impossible, or a decision is recorded already.
         CatalogError: If the log's catalog is none.
-    """  # noqa: DOC502 - some are raised below
+    """
     marked = marked_kind(log.kind, kind)
     catalog_text, catalog, notes = _catalog(log, discipline)
     work.catalogs.put(catalog.catalog_hash, discipline, catalog.version, catalog_text)
@@ -87,7 +88,7 @@ def store_log(
     return Imported(
         n_rows=n_rows,
         n_rewards=int(np.isfinite(log.column(schema.REWARD)).sum()),
-        n_reserved=sum(map(is_reserved, log.column(schema.UNIT_ID).tolist())),
+        n_reserved=int(reserved_rows(log).sum()),
         kind=marked,
         catalog_hash=catalog.catalog_hash,
         notes=notes,

@@ -182,7 +182,7 @@ def check_log(
 
     Raises:
         LogError: If the file cannot be read as a table at all, or an argument is impossible.
-    """  # noqa: DOC502 - raised while opening
+    """
     faults = FaultCollector()
     raw = _with_range(open_log(Path(path), faults), reward_range)
     log = _judged(raw, faults, plans, propensity_constant)
@@ -208,7 +208,7 @@ def read_log(
 
     Raises:
         LogError: Naming file, row and column of the first faults, or why it cannot be read.
-    """  # noqa: DOC502 - raised below
+    """
     faults = FaultCollector()
     raw = _with_range(open_log(Path(path), faults), reward_range)
     if catalog_text is not None:
@@ -228,7 +228,7 @@ def read_table(
 
     Raises:
         LogError: Naming row and column of the first faults.
-    """  # noqa: DOC502 - raised below
+    """
     faults = FaultCollector()
     raw = _with_range(raw_from_table(table, "table"), reward_range)
     return _accepted(_judged(raw, faults, plans, propensity_constant), faults, "table")
@@ -244,7 +244,7 @@ def log_of(columns: Mapping[str, Any], facts: LogFacts) -> DecisionLog:
 
     Raises:
         LogError: Naming row and column of the first faults.
-    """  # noqa: DOC502 - raised below
+    """
     faults = FaultCollector()
     raw = _with_range(raw_from_columns(columns, facts), None)
     log = _judged(raw, faults, None, None)
@@ -280,7 +280,7 @@ def write_log(
 
     Raises:
         LogError: Naming row and column of the first faults.
-    """  # noqa: DOC502 - raised while accepting
+    """
     facts = LogFacts(
         plans=None if plans is None else tuple(plans),
         catalog_text=catalog_text,

@@ -53,7 +53,7 @@ class Decisions:
         Raises:
             RequestConflictError: If a request was answered before for another body.
             InputError: If a row belongs to another tenant or cannot be stored.
-        """  # noqa: DOC502 - some are raised below
+        """
         written = insert_rows(self._connection, self._tenant, rows)
         for row, now_standing in zip(rows, written, strict=True):
             if row.request_id is not None and now_standing.body_hash != row.body_hash:
@@ -85,7 +85,7 @@ class Decisions:
         Raises:
             LogError: If a decision id comes twice or is there already, or a row cannot be
                 stored; names the row, counted from 1.
-        """  # noqa: DOC502 - raised below
+        """
         return copy_rows(self._connection, self._tenant, rows)
 
     def export(

@@ -33,7 +33,7 @@ def current(settings: Settings) -> str | None:
 
     Raises:
         ServiceUnreachableError: If the database does not answer.
-    """  # noqa: DOC502 - raised below
+    """
     with migrating(ensure_servers(settings).database_url) as connection:
         return revision_of(connection)
 
@@ -54,7 +54,7 @@ def upgrade(settings: Settings, revision: str = REVISION) -> str:
 
     Raises:
         ServiceUnreachableError: If the database does not answer.
-    """  # noqa: DOC502 - raised below
+    """
     with migrating(ensure_servers(settings).database_url) as connection:
         return upgrade_connected(connection, revision)
 
@@ -80,7 +80,7 @@ def downgrade(settings: Settings, revision: str) -> str:
     Raises:
         ProtectedRowError: If that would remove real episodes.
         ServiceUnreachableError: If the database does not answer.
-    """  # noqa: DOC502 - raised below
+    """
     from alembic import command  # noqa: PLC0415 - as in `upgrade_connected`
 
     with migrating(ensure_servers(settings).database_url) as connection:

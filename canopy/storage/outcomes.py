@@ -29,7 +29,7 @@ class Outcomes:
         Raises:
             NotFoundError: If the tenant has no such decision.
             InputError: If the measurement is NaN or infinite, or its time is not aware.
-        """  # noqa: DOC502 - one is raised below
+        """
         known = self._connection.execute(
             select(decisions.c.decision_id)
             .where(decisions.c.tenant_id == self._tenant, decisions.c.decision_id == decision_id)

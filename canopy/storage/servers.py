@@ -47,7 +47,7 @@ def ensure_servers(settings: Settings) -> Endpoints:
     Raises:
         ServiceUnreachableError: If an embedded server is needed and does not come up.
         SettingError: If the database's address is malformed.
-    """  # noqa: DOC502 - raised below
+    """
     embedded, notes = [], []
     database_url, redis_url = given_database(settings), settings.redis_url
     if database_url is None:

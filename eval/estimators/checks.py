@@ -34,7 +34,7 @@ def numbers(name: str, values: ArrayLike, n_rows: int | None = None) -> FloatArr
     Raises:
         ShapeMismatchError: If it is no vector, or of another length.
         RangeError: If a number is NaN or infinite.
-    """  # noqa: DOC502 - raised below
+    """
     array = np.asarray(values, dtype=np.float64)
     expected = (n_rows if n_rows is not None else array.size,)
     if array.shape != expected:
@@ -49,7 +49,7 @@ def weights(values: ArrayLike, n_rows: int) -> FloatArray:
     Raises:
         ShapeMismatchError: If they are not one per row.
         RangeError: If one is negative, NaN or infinite.
-    """  # noqa: DOC502 - raised below
+    """
     array = numbers("weight", values, n_rows)
     require("weight", array, array >= 0, "a weight of at least 0")
     return array
@@ -67,7 +67,7 @@ def rows_of(n_rows: int, keep_prob: ArrayLike | None, n_decisions: float | None)
     Raises:
         ShapeMismatchError: If there is not one keep probability per row.
         RangeError: If one lies outside (0, 1], or fewer decisions than rows are claimed.
-    """  # noqa: DOC502 - raised below
+    """
     decisions = np.ones(n_rows)
     if keep_prob is not None:
         keep = numbers("keep_prob", keep_prob, n_rows)

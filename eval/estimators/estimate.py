@@ -5,6 +5,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from canopy.logs.weights import effective_sample_size
 from eval.estimators.checks import Rows
 from eval.estimators.ratios import Ratios
 from policy.arrays import FloatArray
@@ -44,23 +45,6 @@ class Estimate:
     max_weight: float | None
     ratios: Ratios = field(repr=False)
     bias_bound: float | None = None
-
-
-def effective_sample_size(weight: FloatArray) -> float:
-    """How many equally weighted rows the weights are worth: `sum(w)^2 / sum(w^2)`.
-
-    Args:
-        weight: Shape (n,), at least 0.
-
-    Returns:
-        Between 0 (no weight at all) and n.
-    """
-    largest = weight.max(initial=0.0)
-    if largest == 0:
-        return 0.0
-    # Scaled first: squares of weights like 1e200 would overflow.
-    scaled = weight / largest
-    return float(scaled.sum() ** 2 / np.square(scaled).sum())
 
 
 def settle(

@@ -37,7 +37,7 @@ def ips(
 
     Source:
         Horvitz and Thompson, A Generalization of Sampling Without Replacement, JASA 1952.
-    """  # noqa: DOC502 - raised by the checks
+    """
     r = numbers("reward", reward)
     w = weights(weight, len(r))
     rows = rows_of(len(r), keep_prob, n_decisions)
@@ -75,7 +75,7 @@ def clipped_ips(
 
     Source:
         Ionides, Truncated Importance Sampling, JCGS 2008.
-    """  # noqa: DOC502 - partly raised by the checks
+    """
     r = numbers("reward", reward)
     w = weights(weight, len(r))
     if not cap >= 0:
@@ -114,7 +114,7 @@ def snips(
     Source:
         Swaminathan and Joachims, The Self-Normalized Estimator for Counterfactual Learning,
         NeurIPS 2015.
-    """  # noqa: DOC502 - raised by the checks
+    """
     r = numbers("reward", reward)
     w = weights(weight, len(r))
     rows = rows_of(len(r), keep_prob, n_decisions)

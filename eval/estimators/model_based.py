@@ -35,7 +35,7 @@ def direct_method(
 
     Source:
         Beygelzimer and Langford, The Offset Tree, KDD 2009.
-    """  # noqa: DOC502 - raised by the checks
+    """
     m = numbers("expected_reward", expected_reward)
     rows = rows_of(len(m), keep_prob, n_decisions)
     with np.errstate(over="ignore"):
@@ -72,7 +72,7 @@ def doubly_robust(
 
     Source:
         Dudik, Langford and Li, Doubly Robust Policy Evaluation and Learning, ICML 2011.
-    """  # noqa: DOC502 - raised by the checks
+    """
     r = numbers("reward", reward)
     w = weights(weight, len(r))
     residual, expected, rows = _model(r, w, q_taken, expected_reward, keep_prob, n_decisions)
@@ -109,7 +109,7 @@ def self_normalized_dr(
     Source:
         Robins, Sued, Lei-Gomez and Rotnitzky, Comment: Performance of Double-Robust Estimators,
         Statistical Science 2007.
-    """  # noqa: DOC502 - raised by the checks
+    """
     r = numbers("reward", reward)
     w = weights(weight, len(r))
     residual, expected, rows = _model(r, w, q_taken, expected_reward, keep_prob, n_decisions)

@@ -80,7 +80,7 @@ def bootstrap(
     Raises:
         ShapeMismatchError: If the arrays do not describe the same rows.
         RangeError: If a number is not finite, there are no rows, or the level is none.
-    """  # noqa: DOC502 - raised by the checks
+    """
     tops = _matrix("numerators", numerators)
     bottoms = _matrix("denominators", denominators)
     if bottoms.shape != tops.shape:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
+from canopy.logs.weights import effective_sample_size
 from eval.estimators.checks import numbers, weights
-from eval.estimators.estimate import effective_sample_size
 from eval.intervals.units import units_of
 from policy.arrays import FloatArray
 
@@ -61,7 +61,7 @@ def unit_interval(
     Source:
         Cameron and Miller, A Practitioner's Guide to Cluster-Robust Inference, JHR 2015,
         with the small-sample factor G / (G - 1).
-    """  # noqa: DOC502 - raised by the checks
+    """
     c = numbers("contributions", contributions)
     grouped = units_of(units, len(c))
     value = float(c.mean())
@@ -84,6 +84,6 @@ def unit_ess(weight: ArrayLike, units: Sequence[Any] | np.ndarray[Any, Any] | No
     Raises:
         ShapeMismatchError: If there is not one unit per row.
         RangeError: If a weight is negative or not finite.
-    """  # noqa: DOC502 - raised by the checks
+    """
     w: FloatArray = weights(weight, np.size(weight))
     return effective_sample_size(units_of(units, len(w)).sums(w))

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from canopy.domain.clock import now
-from canopy.domain.episode import EpisodeKind, is_reserved
+from canopy.domain.episode import EpisodeKind
 from canopy.domain.errors import LogError, RangeError
 from canopy.domain.evidence import (
     Evidence,
@@ -22,6 +22,7 @@ from canopy.domain.evidence import (
 )
 from canopy.domain.ids import canonical_json, content_hash
 from canopy.logs import schema
+from canopy.logs.reserve import reserved_rows
 from canopy.logs.tabular import DecisionLog
 from eval.estimators.inverse_propensity import ips
 from eval.evaluation import Evaluation
@@ -66,7 +67,7 @@ def reserve_of(log: DecisionLog) -> DecisionLog:
     Raises:
         LogError: If there are none.
     """
-    reserved = np.array([is_reserved(unit) for unit in log.column(schema.UNIT_ID)], np.bool_)
+    reserved = reserved_rows(log)
     if not reserved.any():
         raise LogError(
             f"{log.facts.source or 'log'}, {schema.UNIT_ID}",
@@ -104,7 +105,7 @@ def backtest(
     Raises:
         LogError: If no unit is reserved, or the log does not say which plans there are.
         RangeError: If the level or the look is impossible.
-    """  # noqa: DOC502 - partly raised by the parts
+    """
     if not _LEAST_LEVEL <= level < 1:
         raise RangeError("level", None, level, f"from {_LEAST_LEVEL} to below 1")
     if look < 1:

@@ -68,7 +68,7 @@ def verify(artifact: Artifact, golden: GoldenSet | None, *, at: datetime | None 
 
     Raises:
         GateFileError: If a golden case names levels or plans that the catalog does not have.
-    """  # noqa: DOC502 - raised while reading the cases
+    """
     at = at or now()
     cases = _cases(artifact, golden)
     asked = [*_probes(artifact), *cases]

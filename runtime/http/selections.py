@@ -71,7 +71,7 @@ def ask_of(selection: Selection) -> Ask:
     Raises:
         InputError: If the context holds a number or a text that JSON or a database cannot.
         BodyTooLargeError: If the context is too large.
-    """  # noqa: DOC502 - the first is raised by the check
+    """
     context = to_json(_ordered(selection.context))
     if len(context) > MAX_CONTEXT_BYTES:
         raise BodyTooLargeError(

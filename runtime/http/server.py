@@ -57,7 +57,7 @@ def serve(
         InputError: If the address cannot be bound, or this home already has a server.
         SchemaBehindError: If the schema is not the one this code needs.
         ServiceUnreachableError: If the database does not answer.
-    """  # noqa: DOC502 - the last two are raised by the bootstrap
+    """
     answering = answering_address(settings.home)
     if answering is not None:
         raise InputError(
@@ -123,7 +123,7 @@ def serve_in_background(
     Raises:
         SchemaBehindError: If the schema is not the one this code needs.
         ServiceUnreachableError: If it ended or did not become ready; quotes its log.
-    """  # noqa: DOC502 - raised by what is called
+    """
     with _one_starter(settings.home):
         answering = answering_address(settings.home)
         if answering is not None:

@@ -63,15 +63,15 @@ def test_a_log_without_overlap_is_refused(played, estimator):
 
 def test_the_one_gate_passes_the_policy_that_earned_it_and_no_other(played):
     promoted = {v["discipline"]: v["promoted"] for v in played["verdicts"]}
-    assert promoted == {"open_bandit": False, "factored_world": True, "factored_world_256": False}
+    assert promoted == {"open_bandit": False, "factored-world": True, "factored-world-256": False}
     for each in played["verdicts"]:
         assert bool(each["refused_because"]) != each["promoted"]
 
 
 def test_the_estimate_of_the_promoted_policy_stands_by_its_truth(played):
-    estimate = verdict(played, ["factored_world-episodes", "--split reserve"], "dr")
-    truth = verdict(played, ["factored_world-truth", "--policy"], "dm")["value"]
-    logging = verdict(played, ["factored_world-truth", "--target logging"], "dm")["value"]
+    estimate = verdict(played, ["factored-world-episodes", "--split reserve"], "dr")
+    truth = verdict(played, ["factored-world-truth", "--policy"], "dm")["value"]
+    logging = verdict(played, ["factored-world-truth", "--target logging"], "dm")["value"]
     # Its units were drawn once with a fixed seed; the 95 % interval misses one time in twenty.
     half = (estimate["interval"][1] - estimate["interval"][0]) / 2
     assert abs(estimate["value"] - truth) < 2 * half

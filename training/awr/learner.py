@@ -4,6 +4,7 @@ import numpy as np
 from torch import Tensor
 
 from canopy.domain.errors import ConfigError, TrainingRefusedError
+from canopy.logs.weights import effective_sample_size
 from policy.arrays import BoolArray, FloatArray
 from training.awr.config import AdvantageKind, AwrConfig
 from training.awr.losses import Scale, advantage_weights, awr_loss, standardise
@@ -13,7 +14,6 @@ from training.data.loader import folds
 from training.problem import Problem, Weighting
 from training.progress import Tick
 from training.reward_model import cross_fitted_reward
-from training.weights import effective_sample_size
 
 
 def weigh(problem: Problem, config: AwrConfig, optim: OptimConfig, tick: Tick) -> Weighting:
@@ -33,7 +33,7 @@ def weigh(problem: Problem, config: AwrConfig, optim: OptimConfig, tick: Tick) -
         ConfigError: If the configuration names fewer than two folds or a penalty of 0.
         RangeError: If beta or cap is not positive.
         TrainingRefusedError: If the weights leave too few rows to learn from.
-    """  # noqa: DOC502 - RangeError comes from the weights
+    """
     check(config)
     baseline, validation_baseline = baselines(problem, config)
     is_model = config.advantage is AdvantageKind.model

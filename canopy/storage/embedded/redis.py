@@ -31,7 +31,7 @@ def start_redis(home: Path) -> Place:
     Raises:
         ServiceUnreachableError: If it does not come up, or is there and does not answer: a
             second server on one append-only file would corrupt it.
-    """  # noqa: DOC502 - raised below
+    """
     place = redis_place(home)
     if not answers(place):
         with start_lock(place.folder / "lock"):

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from canopy.logs.weights import effective_sample_size
 from training.awr.losses import advantage_weights, awr_loss
 from training.likelihood import masked_log_softmax
-from training.weights import effective_sample_size
 
 finite = st.floats(-50, 50)
 

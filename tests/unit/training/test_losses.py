@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from canopy.domain.errors import RangeError
+from canopy.logs.weights import effective_sample_size
 from training.awr.losses import Scale, advantage_weights, awr_loss, standardise
 from training.bc.losses import bc_loss
-from training.weights import effective_sample_size
 
 RNG = np.random.default_rng(4)
 GOLDEN = np.array([-2.0, -0.1, 0.0, 0.3, 5.0])
