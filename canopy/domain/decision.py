@@ -42,6 +42,13 @@ class Reason(StrEnum):
     """The policy scored NaN or +inf: the default plan is served."""
     POLICY_UNAVAILABLE = "policy_unavailable"
     """The pointed-to artifact could not be loaded: the default plan is served."""
+    POLICY_FAILED = "policy_failed"
+    """The policy failed while it scored: the default plan is served."""
+    POLICY_SUSPENDED = "policy_suspended"
+    """The policy failed too often in a row and is left alone for a while: the default plan is
+    served."""
+    SHADOW_FAILED = "shadow_failed"
+    """Stands second: the candidate gave no choice to log beside; what is served is not touched."""
 
 
 class Vector(Protocol):

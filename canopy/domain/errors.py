@@ -68,6 +68,14 @@ class BodyTooLargeError(InputError):
     """A request body, or a part of it, is larger than the surface takes."""
 
 
+class UnauthorizedError(InputError):
+    """No key was presented, or one that is unknown, expired or revoked."""
+
+
+class ForbiddenError(InputError):
+    """The key presented does not permit this."""
+
+
 class TrainingRefusedError(ConfigError):
     """The configuration asks for a policy that this log cannot support; none was written."""
 
@@ -148,6 +156,17 @@ class RequestInFlightError(CanopyError, RuntimeError):
 
     def __str__(self) -> str:
         return f"request {self.request_id!r} is in flight. Retry after a second with the same body."
+
+
+class RateLimitedError(CanopyError, RuntimeError):
+    """A tenant, or a key, asks for more per second than it may."""
+
+    def __init__(self, who: str, retry_after_s: float) -> None:
+        super().__init__(who, retry_after_s)
+        self.who, self.retry_after_s = who, retry_after_s
+
+    def __str__(self) -> str:
+        return f"{self.who} is over its rate. Ask again after {self.retry_after_s:.3g} s."
 
 
 class ServiceUnreachableError(CanopyError, ConnectionError):

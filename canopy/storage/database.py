@@ -10,8 +10,10 @@ from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
+from canopy.domain.access import Permit
 from canopy.domain.errors import InputError, SchemaBehindError, ServiceUnreachableError
 from canopy.settings import Settings
+from canopy.storage.keys import permit_of
 from canopy.storage.migrate import revision_of
 from canopy.storage.servers import application_dsn, ensure_servers
 from canopy.storage.tables import REVISION
@@ -92,6 +94,20 @@ class Database:
                     "Postgres", f"{error.orig}.", "Nothing was kept; try again."
                 ) from error
             raise
+
+    def find_permit(self, digest: str) -> Permit | None:
+        """What the key with that digest permits, whoever's it is; None where there is none.
+
+        Raises:
+            ServiceUnreachableError: If Postgres does not answer.
+        """
+        try:
+            with self._engine.begin() as connection:
+                return permit_of(connection, digest)
+        except OperationalError as error:
+            raise ServiceUnreachableError(
+                "Postgres", f"{error.orig}.", "Nothing was kept; try again."
+            ) from error
 
     def close(self) -> None:
         """Close every pooled connection."""

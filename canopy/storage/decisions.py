@@ -5,14 +5,15 @@ from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, lateral, select, true, update
+from sqlalchemy.dialects.postgresql import insert
 
 from canopy.domain.decision import Arm, Mode
 from canopy.domain.episode import PRIMARY_METRIC, EpisodeKind
 from canopy.domain.errors import RequestConflictError
 from canopy.storage.importing import copy_rows
 from canopy.storage.insertion import insert_rows
-from canopy.storage.rows import DecisionRow, ExportRow, ImportRow
-from canopy.storage.tables import decisions, outcomes, requests
+from canopy.storage.rows import CorrectionRow, DecisionRow, ExportRow, ImportRow
+from canopy.storage.tables import corrections, decisions, outcomes, requests
 
 EXPORT_CHUNK: Final = 2_000
 """Rows held at a time while exporting."""
@@ -60,8 +61,12 @@ class Decisions:
                 raise RequestConflictError(row.request_id)
         return sum(one.is_new for one in written)
 
-    def mark_not_served(self, decision_id: UUID) -> bool:
-        """Take a decision's propensity back: its caller served something else than was drawn.
+    def mark_not_served(self, decision_id: UUID, plan: str) -> bool:
+        """Take a decision's propensity back: its caller served something that was not drawn.
+
+        Args:
+            decision_id: The decision.
+            plan: What was served; kept beside, once per plan.
 
         Returns:
             False if the tenant has no such decision.
@@ -71,7 +76,33 @@ class Decisions:
             .where(decisions.c.tenant_id == self._tenant, decisions.c.decision_id == decision_id)
             .values(propensity=None, served=False)
         )
-        return changed.rowcount > 0
+        if not changed.rowcount:
+            return False
+        self._connection.execute(
+            insert(corrections)
+            .values(tenant_id=self._tenant, decision_id=decision_id, plan=plan)
+            .on_conflict_do_nothing()
+        )
+        return True
+
+    def corrections(self, decision_id: UUID) -> list[CorrectionRow]:
+        """What the caller said it served instead, oldest first."""
+        rows = self._connection.execute(
+            select(corrections.c.decision_id, corrections.c.plan, corrections.c.reported_at)
+            .where(corrections.c.tenant_id == self._tenant)
+            .where(corrections.c.decision_id == decision_id)
+            .order_by(corrections.c.reported_at, corrections.c.plan)
+        )
+        return [CorrectionRow(**row._asdict()) for row in rows]
+
+    def count_by_plan(
+        self, discipline: str, *, kinds: Sequence[EpisodeKind] | None = None
+    ) -> dict[str, int]:
+        """How many logged decisions of a discipline gave each plan, by plan id."""
+        query = self._filtered(
+            select(decisions.c.plan, func.count().label("n")), discipline, kinds, reserved=None
+        ).group_by(decisions.c.plan)
+        return {row.plan: row.n for row in self._connection.execute(query)}
 
     def import_rows(self, rows: Iterable[ImportRow | DecisionRow]) -> int:
         """Copy somebody's log in, with its rewards as final outcomes: all of it or nothing.

@@ -208,6 +208,8 @@ class PolicyState:
         version: Counts the transitions of the owner; 0 before the first.
         tenant_id: Owner of the pointer: the tenant itself, or the fleet; None before the first.
         updated_at: When it was last moved; None before the first.
+        canary_salt: Name of the canary, which assigns its units; None outside one.
+        canary_share: Share of units that the candidate serves; None outside a canary.
     """
 
     discipline: str
@@ -218,6 +220,8 @@ class PolicyState:
     version: int
     tenant_id: str | None = None
     updated_at: datetime | None = None
+    canary_salt: str | None = None
+    canary_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +241,8 @@ class TransitionRow:
         evidence_ids: Evidence it rests on.
         action: The command that made it, such as `promote` or `rollback`.
         created_at: When, aware.
+        canary_salt: Name of the canary from then on.
+        canary_share: Share of the candidate from then on.
     """
 
     tenant_id: str
@@ -251,6 +257,17 @@ class TransitionRow:
     evidence_ids: Sequence[str]
     action: str
     created_at: datetime
+    canary_salt: str | None = None
+    canary_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectionRow:
+    """A plan that a caller served, although the decision had given another; kept for ever."""
+
+    decision_id: UUID
+    plan: str
+    reported_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

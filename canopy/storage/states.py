@@ -9,12 +9,11 @@ from sqlalchemy.dialects.postgresql import insert
 from canopy.domain.clock import now
 from canopy.domain.decision import Mode
 from canopy.domain.errors import InputError
-from canopy.domain.ids import canonical_json
 from canopy.storage.rows import PolicyState, TransitionRow
 from canopy.storage.tables import policy_states, policy_transitions
 
 STATE_CHANNEL: Final = "canopy_state"
-"""NOTIFY channel of transitions; the payload is JSON with `tenant` and `discipline`."""
+"""NOTIFY channel of changes; a trigger sends JSON with `tenant` at their commit."""
 
 _COLUMNS = [policy_states.c[name] for name in PolicyState.__dataclass_fields__]
 
@@ -59,6 +58,8 @@ class States:
         evidence_ids: Sequence[str] = (),
         action: str,
         expected_version: int | None = None,
+        canary_salt: str | None = None,
+        canary_share: float | None = None,
     ) -> PolicyState:
         """Move the tenant's own pointer, record why, and tell every process at commit.
 
@@ -74,17 +75,21 @@ class States:
             action: The command's name.
             expected_version: Version of the state this was decided on; None to overrule
                 whatever is there.
+            canary_salt: Name of the canary, which assigns its units; None outside one.
+            canary_share: Share of units that the candidate serves; None outside a canary.
 
         Returns:
             The new state.
 
         Raises:
-            InputError: If the state moved on since `expected_version`, or the reason is blank.
+            InputError: If the state moved on since `expected_version`, the reason is blank, or
+                a canary lacks its salt or share, or one is named outside a canary.
         """
         if not reason.strip():
             raise InputError(
                 f"{action} of {discipline}", "the reason is blank.", "Say why in a few words."
             )
+        _check_canary(f"{action} of {discipline}", mode, candidate, canary_salt, canary_share)
         # The pointer's row may not exist yet, so the lock is on its name.
         lock = func.hashtextextended(f"canopy.state:{self._tenant}:{discipline}", 0)
         self._connection.execute(select(func.pg_advisory_xact_lock(lock)))
@@ -106,6 +111,8 @@ class States:
             "mode": mode.value,
             "catalog_hash": catalog_hash,
             "version": version,
+            "canary_salt": canary_salt,
+            "canary_share": canary_share,
         }
         self._connection.execute(
             insert(policy_transitions).values(
@@ -123,10 +130,17 @@ class States:
             .values(**changed)
             .on_conflict_do_update(index_elements=["tenant_id", "discipline"], set_=changed)
         )
-        payload = canonical_json({"tenant": self._tenant, "discipline": discipline})
-        self._connection.execute(select(func.pg_notify(STATE_CHANNEL, payload)))
         return PolicyState(
-            discipline, champion, candidate, mode, catalog_hash, version, self._tenant, created_at
+            discipline,
+            champion,
+            candidate,
+            mode,
+            catalog_hash,
+            version,
+            self._tenant,
+            created_at,
+            canary_salt,
+            canary_share,
         )
 
     def transitions(self, discipline: str) -> list[TransitionRow]:
@@ -138,6 +152,20 @@ class States:
             .order_by(table.c.tenant_id == self._tenant, table.c.version)
         )
         return [TransitionRow(**row._asdict() | {"mode": Mode(row.mode)}) for row in rows]
+
+
+def _check_canary(
+    place: str, mode: Mode, candidate: str | None, salt: str | None, share: float | None
+) -> None:
+    is_canary = mode is Mode.CANARY and candidate is not None
+    if is_canary and (not salt or share is None or not 0.0 <= share <= 1.0):
+        raise InputError(
+            place,
+            f"a canary needs a salt and a share from 0 to 1, got {salt!r} and {share}.",
+            "Name both.",
+        )
+    if not is_canary and (salt is not None or share is not None):
+        raise InputError(place, "a salt or a share is named outside a canary.", "Leave both out.")
 
 
 def _state(row: Row[Any]) -> PolicyState:

@@ -21,12 +21,13 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    UniqueConstraint,
     Uuid,
     func,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-REVISION: Final = "0003"
+REVISION: Final = "0004"
 """The schema this code was written for: the newest migration."""
 
 PARTITION_NAME: Final = re.compile(r"decisions_\d{4}_\d{2}\Z")
@@ -83,6 +84,8 @@ policy_states = Table(
     Column("catalog_hash", Text),
     Column("version", Integer, nullable=False),
     _created("updated_at"),
+    Column("canary_salt", Text),
+    Column("canary_share", Double),
 )
 
 policy_transitions = Table(
@@ -100,6 +103,8 @@ policy_transitions = Table(
     Column("evidence_ids", ARRAY(Text), nullable=False),
     Column("action", Text, nullable=False),
     _created(),
+    Column("canary_salt", Text),
+    Column("canary_share", Double),
 )
 
 evidence = Table(
@@ -186,8 +191,61 @@ outcomes = Table(
     Index("outcomes_decision", "tenant_id", "decision_id", "metric", "observed_at"),
 )
 
-SHARED_TABLES: Final = ("catalogs", "policies", "policy_states", "policy_transitions", "evidence")
+interventions = Table(
+    "interventions",
+    metadata,
+    _tenant(),
+    _key("discipline"),
+    _key("kind"),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("is_on", Boolean, nullable=False),
+    Column("plan", Text),
+    Column("actor", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    _created(),
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    _tenant(),
+    _key("key_id"),
+    Column("digest", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("scopes", ARRAY(Text), nullable=False),
+    Column("rate_per_s", Double),
+    Column("created_by", Text, nullable=False),
+    _created(),
+    Column("expires_at", DateTime(timezone=True)),
+    Column("revoked_at", DateTime(timezone=True)),
+    Column("revoked_by", Text),
+    Column("revoked_because", Text),
+    UniqueConstraint("digest", name="api_keys_digest"),
+)
+
+corrections = Table(
+    "corrections",
+    metadata,
+    _tenant(),
+    Column("decision_id", Uuid, primary_key=True),
+    _key("plan"),
+    _created("reported_at"),
+)
+
+# When something that serving processes hold was last changed, for those that missed the notice.
+changes = Table(
+    "changes",
+    metadata,
+    _tenant(),
+    Column("changed_at", DateTime(timezone=True), nullable=False),
+    Index("changes_moment", "changed_at"),
+)
+
+SHARED_TABLES: Final = (
+    *("catalogs", "policies", "policy_states", "policy_transitions", "evidence"),
+    "interventions",
+)
 """Tables whose fleet rows every tenant may read."""
 
-OWN_TABLES: Final = ("requests", "decisions", "outcomes")
+OWN_TABLES: Final = ("requests", "decisions", "outcomes", "api_keys", "corrections", "changes")
 """Tables of which a tenant sees its own rows alone."""

@@ -3,8 +3,11 @@
 from sqlalchemy import Connection
 
 from canopy.storage.catalogs import Catalogs
+from canopy.storage.changes import Changes
 from canopy.storage.decisions import Decisions
 from canopy.storage.evidence import EvidenceRecord
+from canopy.storage.interventions import Interventions
+from canopy.storage.keys import Keys
 from canopy.storage.outcomes import Outcomes
 from canopy.storage.policies import Policies
 from canopy.storage.states import States
@@ -18,6 +21,9 @@ class UnitOfWork:
         catalogs: Versions of plan catalogs.
         policies: Policy artifacts.
         states: What serves each discipline.
+        interventions: What people impose on selections.
+        keys: Who may ask.
+        changes: Who changed lately, of all tenants.
         evidence: What was found about policies.
         decisions: The decisions.
         outcomes: What became of them.
@@ -28,6 +34,9 @@ class UnitOfWork:
         self.catalogs = Catalogs(connection, tenant)
         self.policies = Policies(connection, tenant)
         self.states = States(connection, tenant)
+        self.interventions = Interventions(connection, tenant)
+        self.keys = Keys(connection, tenant)
+        self.changes = Changes(connection)
         self.evidence = EvidenceRecord(connection, tenant)
         self.decisions = Decisions(connection, tenant)
         self.outcomes = Outcomes(connection, tenant)
