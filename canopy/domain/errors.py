@@ -166,7 +166,7 @@ class RateLimitedError(CanopyError, RuntimeError):
         self.who, self.retry_after_s = who, retry_after_s
 
     def __str__(self) -> str:
-        return f"{self.who} is over its rate. Ask again after {self.retry_after_s:.3g} s."
+        return f"{self.who} is over its rate. Retry after {self.retry_after_s:.3g} s."
 
 
 class ServiceUnreachableError(CanopyError, ConnectionError):
