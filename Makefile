@@ -55,7 +55,7 @@ lock: $(STAMP)
 	  --all-extras --output-file requirements.lock pyproject.toml
 	$(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --no-header --no-annotate \
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
-	  --constraint requirements.lock --output-file requirements-serve.lock pyproject.toml
+	  --constraint requirements.lock --output-file requirements-slim.lock pyproject.toml
 	sed -i 's/^\(torch==[0-9.]*\)+.*/\1/' requirements.lock
 
 clean:

@@ -30,6 +30,10 @@ class Settings(BaseModel):
         http_host: Address the HTTP process binds to; loopback unless told.
         http_port: Port of the HTTP process; 0 picks a free one and writes it to `home`.
         pointer_poll_s: Seconds between two looks at the active policy pointers.
+        require_keys: Whether every caller must present a key; None: unless bound to loopback.
+            A key that is presented is always checked.
+        tenant_rate_per_s: Most selections, outcomes and corrections of one tenant per second
+            that one HTTP process takes; None without a limit.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -41,6 +45,8 @@ class Settings(BaseModel):
     http_host: str = "127.0.0.1"
     http_port: int = Field(default=0, ge=0, le=65535)
     pointer_poll_s: float = Field(default=0.5, gt=0)
+    require_keys: bool | None = None
+    tenant_rate_per_s: float | None = Field(default=None, gt=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ EXAMPLES = {
     "action": 7,
     "noun": "policy",
     "request_id": "r-1",
+    "who": "tenant acme",
+    "retry_after_s": 0.5,
     "service": "Postgres",
     "table": "decisions",
     "command": "canopy up",

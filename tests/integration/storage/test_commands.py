@@ -10,6 +10,7 @@ from canopy.settings import Settings
 from canopy.storage import cli, migrate
 from canopy.storage.embedded.processes import register, running
 from canopy.storage.servers import mlflow_url, stop_servers
+from canopy.storage.tables import REVISION
 
 pytestmark = pytest.mark.integration
 
@@ -34,7 +35,7 @@ def test_up_migrates_and_doctor_agrees(command, settings):
     assert code == 2
     assert [c["remedy"] for c in found["checks"] if c["status"] == "fail"] != []
     code, found = command(cli.up)
-    assert (code, found["schema"], found["embedded"]) == (0, "0003", [])
+    assert (code, found["schema"], found["embedded"]) == (0, REVISION, [])
     settings.home.mkdir(exist_ok=True)
     code, found = command(cli.doctor)
     assert code == 0, found
@@ -45,7 +46,7 @@ def test_up_migrates_and_doctor_agrees(command, settings):
 
 def test_migrate_says_where_the_schema_is(command, settings):
     migrate.downgrade(settings, "0001")
-    assert command(cli.migrate) == (0, {"schema": "0003"})
+    assert command(cli.migrate) == (0, {"schema": REVISION})
 
 
 def test_doctor_sees_a_role_that_row_security_does_not_bind(command, settings, servers):

@@ -1,6 +1,7 @@
 import psycopg
 import pytest
 
+from canopy.domain.access import Scope
 from canopy.domain.clock import now
 from canopy.domain.decision import Mode
 from canopy.domain.episode import Outcome
@@ -48,6 +49,9 @@ def _fill(database, make_row):
                 reason="first",
                 action="promote",
             )
+            work.interventions.set_stop("copy", is_on=True, actor="me", reason="first")
+            work.keys.create("app", [Scope.SELECT], actor="me")
+            work.decisions.mark_not_served(row.decision_id, "another")
 
 
 def as_tenant(fresh_database, tenant):

@@ -43,6 +43,8 @@ def fill(database, make_row):
             reason="first",
             action="mode",
         )
+        work.interventions.set_stop("copy", is_on=True, actor="me", reason="first")
+        work.decisions.mark_not_served(row.decision_id, "another")
 
 
 def partition(connection):
@@ -83,6 +85,16 @@ def partition(connection):
         "update policy_transitions set reason = 'other'",
         "truncate policy_transitions",
         "drop table policy_transitions",
+        *(
+            statement.format(table)
+            for table in ("interventions", "corrections")
+            for statement in (
+                "delete from {}",
+                "update {} set plan = 'x'",
+                "truncate {}",
+                "drop table {}",
+            )
+        ),
     ],
 )
 def test_the_record_refuses(untouched, statement):

@@ -2,7 +2,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
-import psycopg
 import pytest
 
 from canopy.domain.clock import now
@@ -101,12 +100,23 @@ def test_what_was_not_served_loses_its_propensity(database, make_row):
     with database.unit_of_work("acme") as work:
         work.decisions.insert_many([row])
     with database.unit_of_work("other") as work:
-        assert not work.decisions.mark_not_served(row.decision_id)
+        assert not work.decisions.mark_not_served(row.decision_id, "another")
     with database.unit_of_work("acme") as work:
-        assert work.decisions.mark_not_served(row.decision_id)
-        assert work.decisions.mark_not_served(row.decision_id)
+        assert work.decisions.mark_not_served(row.decision_id, "another")
+        assert work.decisions.mark_not_served(row.decision_id, "another")
         found = work.decisions.get(row.decision_id)
         assert found == replace(row, propensity=None, served=False)
+        assert [one.plan for one in work.decisions.corrections(row.decision_id)] == ["another"]
+
+
+def test_logged_decisions_are_counted_by_plan(database, make_row):
+    rows = [make_row(plan=plan) for plan in ("a", "b", "a")]
+    with database.unit_of_work("acme") as work:
+        work.decisions.insert_many([*rows, make_row(plan="a", kind=EpisodeKind.SYNTHETIC)])
+        counts = work.decisions.count_by_plan(rows[0].discipline)
+        assert counts == {"a": 3, "b": 1}
+        real = work.decisions.count_by_plan(rows[0].discipline, kinds=[EpisodeKind.REAL])
+        assert real == {"a": 2, "b": 1}
 
 
 def test_the_newest_final_outcome_is_the_reward(database, make_row):
@@ -334,12 +344,3 @@ def test_a_pointer_that_moved_meanwhile_is_not_overwritten(database):
 def test_a_transition_needs_a_reason(database):
     with pytest.raises(InputError, match="Say why"), database.unit_of_work("acme") as work:
         work.states.transition("copy", **MOVE | {"reason": " "})
-
-
-def test_a_transition_is_told_to_whoever_listens(database, fresh_database):
-    with psycopg.connect(fresh_database.app, autocommit=True) as listener:
-        listener.execute("listen canopy_state")
-        with database.unit_of_work("acme") as work:
-            work.states.transition("copy", **MOVE)
-        (heard,) = listener.notifies(timeout=5, stop_after=1)
-    assert heard.payload == '{"discipline":"copy","tenant":"acme"}'
