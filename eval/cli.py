@@ -101,6 +101,7 @@ def policy_evidence(
 )  # fmt: skip
 @_tenant_option
 @_discipline_option
+@click.option("--share", type=float, help="Share of units that a canary begins with, from 0 to 1.")
 @click.option(
     "--gate", "gate_file", type=click.Path(path_type=Path),
     help="Gate file of one's own, named in the record; default: the shipped gate of the mode.",
@@ -115,6 +116,7 @@ def promote(
     mode: str,
     tenant: str,
     discipline: str | None,
+    share: float | None,
     gate_file: Path | None,
     reason: str,
     actor: str | None,
@@ -129,12 +131,12 @@ def promote(
         Exit: With code 3 on a refusal.
     """
     to = Mode(mode)
-    gate, reason = _gate(to, gate_file, reason)
+    gate, reason = chosen_gate(to, gate_file, reason)
     with Database.connect(load_settings(config).settings) as database:
         artifact = _known_policy(database, tenant, policy)
         craft = discipline or artifact.catalog.discipline
         report = promote_policy(
-            database, tenant, craft, artifact.policy_id, to, gate, actor or _account(), reason
+            database, tenant, craft, artifact.policy_id, to, gate, actor or account(), reason, share
         )
         with database.unit_of_work(tenant) as work:
             state = work.states.get(craft)
@@ -147,7 +149,7 @@ def promote(
         }
         emit_json(report.document() | {"tenant": tenant, "discipline": craft, "state": serving})
     else:
-        _show_report(report, craft)
+        show_report(report, craft)
     if not report.passed:
         raise click.exceptions.Exit(EXIT_REFUSED)
 
@@ -160,7 +162,7 @@ def _known_policy(database: Database, tenant: str, name: str) -> Artifact:
     return artifact
 
 
-def _gate(mode: Mode, path: Path | None, reason: str) -> tuple[Gate, str]:
+def chosen_gate(mode: Mode, path: Path | None, reason: str) -> tuple[Gate, str]:
     """The gate, and the reason with the name of a gate that is not the shipped one."""
     if path is None:
         return shipped_gate(mode), reason
@@ -178,7 +180,8 @@ def _gate_level() -> float:
     return max(levels, default=DEFAULT_LEVEL)
 
 
-def _account() -> str:
+def account() -> str:
+    """The name of whoever runs this command, as the record keeps it."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # an account without a name, as in some containers
@@ -224,7 +227,8 @@ def _evidence_cells(found: Gathered) -> list[Any]:
     ]
 
 
-def _show_report(report: GateReport, discipline: str) -> None:
+def show_report(report: GateReport, discipline: str) -> None:
+    """Print a gate's table."""
     verdict = "passed" if report.passed else "refused, nothing changed"
     emit_table(
         f"Gate `{report.mode}` of {discipline} for policy {report.policy_id[:12]}: {verdict}",

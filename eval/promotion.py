@@ -4,6 +4,7 @@ Everything is decided in one transaction: the evidence that was read is the evid
 transition names, and a state that moves meanwhile stops it.
 """
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -31,6 +32,8 @@ from policy.modes import Change, transition
 ACTION: Final = "promote"
 """How transitions made here are named."""
 
+_SALT_BYTES: Final = 8
+
 
 def promote(
     database: Database,
@@ -41,6 +44,7 @@ def promote(
     gate: Gate | None = None,
     actor: str = "canopy",
     reason: str = "the gate passed",
+    canary_share: float | None = None,
 ) -> GateReport:
     """Raise a policy to a mode if the gate of that mode lets it through.
 
@@ -53,6 +57,8 @@ def promote(
         gate: The demands; None takes the shipped gate of the mode.
         actor: Who asks.
         reason: Why, in words.
+        canary_share: Share of units that a canary begins with; needed for `canary`, and None
+            for every other mode.
 
     Returns:
         The gate's verdict. Where it did not pass nothing has changed; where the policy already
@@ -60,8 +66,8 @@ def promote(
 
     Raises:
         InputError: If there is no gate for the mode, the gate is another mode's, the mode would
-            be lowered, the candidate chooses from another catalog than the champion, or the
-            state moved meanwhile.
+            be lowered, a canary lacks its share, the candidate chooses from another catalog than
+            the champion, or the state moved meanwhile.
         NotFoundError: If no such policy is registered.
     """
     gate = gate or shipped_gate(to)
@@ -69,6 +75,7 @@ def promote(
         raise InputError(
             f"--to {to}", f"the gate is one for {gate.mode}.", f"Name a gate whose mode is {to}."
         )
+    _check_share(to, canary_share)
     with database.unit_of_work(tenant) as work:
         row = work.policies.get(policy)
         state = work.states.get(discipline)
@@ -80,7 +87,7 @@ def promote(
             now(),
             inputs=todays_inputs(row),
         )
-        target = _target(work, state, row, to)
+        target = _target(work, state, row, to, canary_share)
         if report.passed and (target != state or state.tenant_id != tenant):
             work.states.transition(
                 discipline,
@@ -93,8 +100,24 @@ def promote(
                 evidence_ids=report.evidence_ids,
                 action=ACTION,
                 expected_version=state.version,
+                canary_salt=target.canary_salt,
+                canary_share=target.canary_share,
             )
     return report
+
+
+def _check_share(to: Mode, share: float | None) -> None:
+    """A share belongs to a canary and to nothing else.
+
+    Raises:
+        InputError: If it is missing, none, or named for another mode.
+    """
+    if to is Mode.CANARY and (share is None or not 0.0 <= share <= 1.0):
+        raise InputError(
+            "--share", f"a canary begins with a share of units, got {share}.", "Such as 0.05."
+        )
+    if to is not Mode.CANARY and share is not None:
+        raise InputError("--share", f"{to} has no share.", "Leave it out.")
 
 
 def stored_evidence(work: UnitOfWork, policy_id: str) -> list[Evidence]:
@@ -141,7 +164,9 @@ def todays_inputs(row: PolicyRow) -> dict[Tier, str]:
     return {Tier.VERIFIERS: verifier_inputs(row.policy_id, find_golden(row.discipline))}
 
 
-def _target(work: UnitOfWork, state: PolicyState, row: PolicyRow, to: Mode) -> PolicyState:
+def _target(
+    work: UnitOfWork, state: PolicyState, row: PolicyRow, to: Mode, share: float | None
+) -> PolicyState:
     """The state that a pass leads to.
 
     Raises:
@@ -159,7 +184,13 @@ def _target(work: UnitOfWork, state: PolicyState, row: PolicyRow, to: Mode) -> P
         )
     if to is Mode.ON:
         return replace(
-            state, champion=row.policy_id, candidate=None, mode=to, catalog_hash=row.catalog_hash
+            state,
+            champion=row.policy_id,
+            candidate=None,
+            mode=to,
+            catalog_hash=row.catalog_hash,
+            canary_salt=None,
+            canary_share=None,
         )
     catalog_hash = state.catalog_hash or row.catalog_hash
     if state.champion is not None:
@@ -171,4 +202,16 @@ def _target(work: UnitOfWork, state: PolicyState, row: PolicyRow, to: Mode) -> P
             "compared.",
             "Train a candidate on the catalog that serves.",
         )
-    return replace(state, candidate=row.policy_id, mode=to, catalog_hash=catalog_hash)
+    salt = None
+    if to is Mode.CANARY:
+        # Fresh for each canary: who was in the last one's treatment says nothing of this one.
+        is_running = current is Mode.CANARY
+        salt = state.canary_salt if is_running else secrets.token_hex(_SALT_BYTES)
+    return replace(
+        state,
+        candidate=row.policy_id,
+        mode=to,
+        catalog_hash=catalog_hash,
+        canary_salt=salt,
+        canary_share=share,
+    )

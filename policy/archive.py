@@ -25,7 +25,7 @@ def read_folder(folder: Path) -> dict[str, bytes]:
     """The bytes of a policy's files, each read once.
 
     Raises:
-        ArtifactError: If one is missing or unreadable.
+        ArtifactError: If one is missing or unreadable, or there is another: no hash proves it.
     """
     files = {}
     for name in FILES:
@@ -35,6 +35,11 @@ def read_folder(folder: Path) -> dict[str, bytes]:
             raise ArtifactError(
                 str(folder / name), f"cannot be read: {error.strerror}.", "Pass a policy's folder."
             ) from error
+    more = sorted(path.name for path in folder.iterdir() if path.name not in FILES)
+    if more:
+        raise ArtifactError(
+            str(folder / more[0]), "is no file of a policy.", "Keep it outside the policy's folder."
+        )
     return files
 
 

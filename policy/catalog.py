@@ -1,14 +1,13 @@
 """The plan catalog: factors, levels, what is never legal, and what is feasible when.
 
-The plan space is enumerated in one numpy step; ids are built when first asked for. A plan is
-known outside by its id, which survives a new version of the catalog; `action` is its index in
-this one.
+The plan space is enumerated in one numpy step; the id of a plan is worked out when somebody
+asks for it. A plan is known outside by its id, which survives a new version of the catalog;
+`action` is its index in this one.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +31,7 @@ from policy.catalog_reader import (
 )
 from policy.catalog_yaml import Spot, compose, dump
 from policy.factors import Factor, Rule, Selection, product_levels
+from policy.plan_ids import PlanIds, combination_numbers
 from policy.predicates import Kind
 
 MAX_PLANS: Final = 1_000_000
@@ -89,20 +89,18 @@ class Catalog:
         return len(self.levels)
 
     @cached_property
-    def plan_ids(self) -> tuple[str, ...]:
-        """Id of every plan, by action."""
+    def plan_ids(self) -> PlanIds | tuple[str, ...]:
+        """Id of every plan, by action; equal to the tuple of them."""
         if self.listed is not None:
             return self.listed
-        tokens = [[f"{f.name}={level.name}" for level in f.levels] for f in self.factors]
-        everything = map(",".join, product(*tokens))
         if not self.forbid:
-            return tuple(everything)
-        legal = _legal(product_levels([len(f.levels) for f in self.factors]), self.forbid)
-        return tuple(name for name, is_legal in zip(everything, legal, strict=True) if is_legal)
+            return PlanIds(self.factors)
+        sizes = [len(factor.levels) for factor in self.factors]
+        return PlanIds(self.factors, combination_numbers(self.levels, sizes))
 
     @cached_property
-    def _actions(self) -> dict[str, int]:
-        return {plan: action for action, plan in enumerate(self.plan_ids)}
+    def _listed_actions(self) -> dict[str, int]:
+        return {plan: action for action, plan in enumerate(self.listed or ())}
 
     @cached_property
     def rule_masks(self) -> BoolArray:
@@ -111,7 +109,7 @@ class Catalog:
         for position, rule in enumerate(self.rules):
             if rule.selection is not None:
                 masks[position] = rule.selection.matches(self.levels)
-            masks[position, [self._actions[plan] for plan in rule.plans]] = True
+            masks[position, [self.index(plan) for plan in rule.plans]] = True
         return read_only(masks)
 
     @cached_property
@@ -136,14 +134,21 @@ class Catalog:
         Raises:
             CatalogError: If the catalog has no such plan.
         """
-        try:
-            return self._actions[plan_id]
-        except (KeyError, TypeError):
+        action = self.find(plan_id)
+        if action is None:
             raise CatalogError(
                 f"catalog {self.discipline} {self.version}",
                 f"has no plan {plan_id!r}.",
                 f"Plans are named like {self.plan_ids[self.default]!r}.",
-            ) from None
+            )
+        return action
+
+    def find(self, plan_id: object) -> int | None:
+        """The action of a plan; None where the catalog has no such plan."""
+        plan_ids = self.plan_ids
+        if isinstance(plan_ids, PlanIds):
+            return plan_ids.find(plan_id)
+        return self._listed_actions.get(plan_id) if isinstance(plan_id, str) else None
 
     def document(self) -> dict[str, Any]:
         """The catalog as plain values; `parse_catalog` of its YAML gives the same catalog."""
@@ -165,9 +170,8 @@ class Catalog:
         if self.attributes:
             document["attributes"] = {
                 name: {
-                    plan: value
-                    for plan, value in zip(self.plan_ids, column.tolist(), strict=True)
-                    if value == value  # noqa: PLR0124 - NaN stands for "not given"
+                    self.plan_ids[action]: float(column[action])
+                    for action in np.flatnonzero(~np.isnan(column)).tolist()
                 }
                 for name, column in self.attributes.items()
             }

@@ -17,6 +17,9 @@ from policy.masks import check_mask
 _SUM_TOLERANCE: Final = 1e-6
 _ROWS: Final = 2
 _HUGE: Final = 1e290
+_LONG: Final = 4096
+_BLOCK: Final = 256
+_EPSILON: Final = 2.0**-51
 
 
 def distribution(scores: ArrayLike, mask: ArrayLike, floor: float) -> FloatArray:
@@ -106,6 +109,77 @@ def served_row(
     return shifted
 
 
+def shared_row(
+    odds: FloatArray,
+    indicator: FloatArray,
+    floor_row: FloatArray,
+    *,
+    floor: float,
+    n_feasible: int,
+) -> FloatArray:
+    """The distribution of one row of odds, worked out in its place.
+
+    Args:
+        odds: Shape (n_plans,), positive and finite: overwritten.
+        indicator: Shape (n_plans,): 1 where feasible, 0 elsewhere.
+        floor_row: Shape (n_plans,): the floor's share where feasible, 0 elsewhere.
+        floor: Exploration floor, from 0 to 1.
+        n_feasible: How many plans are feasible, at least one.
+
+    Returns:
+        `odds`: probabilities that sum to 1, at least the floor's share where feasible and
+        exactly 0 elsewhere.
+    """
+    if n_feasible == 1:
+        # Scaling rounds, and could leave the one plan a little above or below 1.
+        odds[:] = indicator
+        return odds
+    if n_feasible < len(odds):
+        odds *= indicator
+    odds *= (1.0 - floor) / np.add.reduce(odds)
+    if floor:
+        odds += floor_row
+    return odds
+
+
+def shared_rows(
+    odds: FloatArray, feasible: BoolArray, floor: float, n_feasible: IntArray
+) -> FloatArray:
+    """Many rows; each has the bits that `shared_row` gives it.
+
+    Args:
+        odds: Shape (n, n_plans), positive and finite: overwritten.
+        feasible: Shape (n, n_plans): True = feasible.
+        floor: Exploration floor, from 0 to 1.
+        n_feasible: Shape (n, 1): feasible plans of each row, at least one.
+
+    Returns:
+        `odds`: the probabilities.
+    """
+    odds *= feasible
+    odds *= (1.0 - floor) / odds.sum(axis=1, keepdims=True)
+    if floor:
+        odds += floor / n_feasible
+        odds *= feasible
+    single = n_feasible[:, 0] == 1
+    if single.any():
+        odds[single] = feasible[single]
+    return odds
+
+
+def feasible_counts(feasible: BoolArray) -> IntArray:
+    """Feasible plans of each row, shape (n, 1).
+
+    Raises:
+        RangeError: If a row has none.
+    """
+    n_feasible: IntArray = np.count_nonzero(feasible, axis=1, keepdims=True)
+    if not n_feasible.all():
+        row = int(np.argmin(n_feasible[:, 0] > 0)) + 1
+        raise RangeError("mask", row, 0, "at least one feasible plan")
+    return n_feasible
+
+
 def _served_rows(logits: FloatArray, feasible: BoolArray, floor: float) -> FloatArray:
     """Many rows; each has the bits that `served_row` gives it.
 
@@ -119,10 +193,7 @@ def _served_rows(logits: FloatArray, feasible: BoolArray, floor: float) -> Float
     if len(wrong):
         action = int(np.argmax(~(shifted[wrong[0]] < np.inf)))
         raise NonFiniteScoreError(action, float(logits[wrong[0], action]))
-    n_feasible = np.count_nonzero(feasible, axis=1, keepdims=True)
-    empty = np.flatnonzero(n_feasible[:, 0] == 0)
-    if len(empty):
-        raise RangeError("mask", int(empty[0]) + 1, 0, "at least one feasible plan")
+    n_feasible = feasible_counts(feasible)
     flat = top[:, 0] == -np.inf
     top[flat] = 0.0
     with np.errstate(over="ignore"):
@@ -174,9 +245,31 @@ def pick(row: FloatArray, cumulated: FloatArray, u: float) -> int:
     return int(np.flatnonzero(row)[-1])
 
 
-def running_sums(rows: FloatArray) -> FloatArray:
-    """Running sum along the plans, of one row or many, in the same order of additions."""
-    return rows.cumsum(axis=-1)
+def picked(row: FloatArray, u: float) -> int:
+    """The plan that `u` picks from a row of probabilities: `pick` from its running sum.
+
+    A running sum adds one number at a time. Of a long row, sums of blocks find the plan
+    sooner; where rounding could make the running sum disagree, it is asked itself.
+    """
+    n = len(row)
+    if n >= _LONG:
+        n_blocks = n // _BLOCK
+        edges = np.add.reduce(row[: n_blocks * _BLOCK].reshape(n_blocks, _BLOCK), axis=1).cumsum()
+        block = int(edges.searchsorted(u, side="right"))
+        if block < n_blocks:
+            inner = row[block * _BLOCK : (block + 1) * _BLOCK].cumsum()
+            if block:
+                inner += edges[block - 1]
+            position = int(inner.searchsorted(u, side="right"))
+            # Neither sum is off by more than this from the exact one.
+            slack = n * _EPSILON
+            if (
+                0 < position < _BLOCK
+                and inner[position - 1] + slack < u
+                and u + slack < inner[position]
+            ):
+                return block * _BLOCK + position
+    return pick(row, np.add.accumulate(row), u)
 
 
 def doctrine(weights: FloatArray | None, default: int, mask: BoolArray, floor: float) -> FloatArray:
@@ -199,10 +292,7 @@ def doctrine(weights: FloatArray | None, default: int, mask: BoolArray, floor: f
     """
     check_floor(floor)
     feasible = np.atleast_2d(mask)
-    n_feasible = np.count_nonzero(feasible, axis=1, keepdims=True)
-    if not n_feasible.all():
-        row = int(np.argmin(n_feasible[:, 0] > 0)) + 1
-        raise RangeError("mask", row, 0, "at least one feasible plan")
+    n_feasible = feasible_counts(feasible)
     if weights is None:
         weights = np.zeros(feasible.shape[1])
         weights[default] = 1.0

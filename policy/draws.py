@@ -1,16 +1,24 @@
-"""Draws: one at a time, or those of one policy together, with the same bits."""
+"""Draws: one at a time, or those of one policy together, with the same bits.
 
-from collections.abc import Sequence
+Whatever a policy does wrong while it scores ends here as a reason, because what it was asked
+for is answered in any case.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from canopy.domain.errors import NonFiniteScoreError
+from canopy.domain.decision import Reason
+from canopy.domain.errors import FeatureError, NonFiniteScoreError
 from policy.arrays import FloatArray, read_only
 from policy.artifact import Artifact
-from policy.distributions import distribution, doctrine, pick, running_sums, served_row
+from policy.distributions import doctrine, feasible_counts, picked, shared_rows
 from policy.masks import Mask
-from policy.scoring import blocks
+from policy.scoring import blocks, target_row
+
+_log = logging.getLogger(__name__)
 
 
 class Draw(NamedTuple):
@@ -38,52 +46,105 @@ class Drawn(NamedTuple):
     row: FloatArray
 
 
-def draw_one(draw: Draw) -> Drawn | None:
-    """One draw; None where the policy's scores give no distribution."""
-    artifact, feasible = draw.artifact, draw.mask.feasible
+def encoded(artifact: Artifact, context: Mapping[str, object]) -> FloatArray | Reason:
+    """The features that a policy reads from a context; a reason where its schema fails.
+
+    Raises:
+        FeatureError: If a context value has a wrong type: that is the caller's fault.
+        MemoryError: If there is no memory for them: that is the machine's.
+    """
+    try:
+        return artifact.schema.encode(context)
+    except (FeatureError, MemoryError):
+        raise
+    except Exception:  # noqa: BLE001 - a policy's failure never fails whoever asked
+        return _failed(artifact)
+
+
+def _failed(artifact: Artifact) -> Reason:
+    """The reason that stands on the decision; what was raised is logged."""
+    _log.warning("policy %s failed while scoring", artifact.policy_id, exc_info=True)
+    return Reason.POLICY_FAILED
+
+
+def draw_one(draw: Draw) -> Drawn | Reason:
+    """One draw; a reason where the policy gives no distribution.
+
+    Raises:
+        MemoryError: If there is no memory for it.
+    """
+    artifact, mask = draw.artifact, draw.mask
     if artifact is None or draw.features is None:
-        catalog = draw.mask.catalog
-        row = doctrine(catalog.weights, catalog.default, feasible, draw.floor)
-    else:
-        scores = artifact.head.scores(draw.features[None], temperature=artifact.temperature)[0]
-        try:
-            row = served_row(scores, feasible, draw.floor, draw.mask.n_feasible)
-        except NonFiniteScoreError:
-            return None
-    return Drawn(pick(row, running_sums(row), draw.u), read_only(row))
+        catalog = mask.catalog
+        row = doctrine(catalog.weights, catalog.default, mask.feasible, draw.floor)
+        return Drawn(picked(row, draw.u), read_only(row))
+    try:
+        row = target_row(
+            artifact.head,
+            draw.features,
+            mask.feasible,
+            mask.indicator,
+            mask.floor_row(draw.floor),
+            temperature=artifact.temperature,
+            floor=draw.floor,
+            n_feasible=mask.n_feasible,
+        )
+    except NonFiniteScoreError:
+        return Reason.NON_FINITE_SCORES
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - a policy's failure never fails whoever asked
+        return _failed(artifact)
+    return Drawn(picked(row, draw.u), read_only(row))
 
 
-def draw_all(draws: Sequence[Draw]) -> list[Drawn | None]:
-    """All draws, those of one policy and floor together."""
+def draw_all(draws: Sequence[Draw]) -> list[Drawn | Reason]:
+    """All draws, those of one policy and floor together; one's failure is nobody else's.
+
+    Raises:
+        MemoryError: If there is no memory for them.
+    """
     groups: dict[tuple[int, float], list[int]] = {}
     for position, one in enumerate(draws):
         owner = one.mask.catalog if one.artifact is None else one.artifact
         groups.setdefault((id(owner), one.floor), []).append(position)
-    drawn: list[Drawn | None] = [None] * len(draws)
+    drawn: dict[int, Drawn | Reason] = {}
     for members in groups.values():
         for block in blocks(len(members), draws[members[0]].mask.catalog.n_plans):
             results = _draw_group([draws[position] for position in members[block]])
-            for position, result in zip(members[block], results, strict=True):
-                drawn[position] = result
-    return drawn
+            drawn.update(zip(members[block], results, strict=True))
+    return [drawn[position] for position in range(len(draws))]
 
 
-def _draw_group(draws: Sequence[Draw]) -> list[Drawn | None]:
+def _draw_group(draws: Sequence[Draw]) -> list[Drawn | Reason]:
     """Draws of one policy with one floor, vectorised."""
     artifact = draws[0].artifact
     if len(draws) == 1 or artifact is None:
         return [draw_one(draw) for draw in draws]
-    scores = artifact.head.scores(
-        np.array([draw.features for draw in draws]), temperature=artifact.temperature
-    )
-    feasible = np.array([draw.mask.feasible for draw in draws])
-    try:
-        rows = distribution(scores, feasible, draws[0].floor)
-    except NonFiniteScoreError:
-        # One row that has no distribution must not fail its neighbours.
+    rows = _rows(artifact, draws)
+    if rows is None:
         return [draw_one(draw) for draw in draws]
     return [
         # A copy: one decision must not keep the rows of all its neighbours in memory.
-        Drawn(pick(row, cumulated, draw.u), read_only(row.copy()))
-        for row, cumulated, draw in zip(rows, running_sums(rows), draws, strict=True)
+        Drawn(picked(row, draw.u), read_only(row.copy()))
+        for row, draw in zip(rows, draws, strict=True)
     ]
+
+
+def _rows(artifact: Artifact, draws: Sequence[Draw]) -> FloatArray | None:
+    """The distributions, shape (n, n_plans); None where they must be asked for one by one.
+
+    Raises:
+        MemoryError: If there is no memory for them.
+    """
+    try:
+        features = np.array([draw.features for draw in draws])
+        odds = artifact.head.odds(features, temperature=artifact.temperature)
+        if odds is None:
+            return None
+        feasible = np.array([draw.mask.feasible for draw in draws])
+        return shared_rows(odds, feasible, draws[0].floor, feasible_counts(feasible))
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - each is asked alone then, and its failure is logged
+        return None

@@ -50,7 +50,10 @@ class Selection:
         """Which plans are meant, from their levels of shape (n_plans, n_factors)."""
         chosen = np.ones(len(plan_levels), dtype=np.bool_)
         for factor, wanted in self.levels.items():
-            chosen &= np.isin(plan_levels[:, factor], wanted)
+            column = plan_levels[:, factor]
+            is_wanted = np.zeros(int(column.max(initial=0)) + 1, dtype=np.bool_)
+            is_wanted[[level for level in wanted if level < len(is_wanted)]] = True
+            chosen &= is_wanted[column]
         return chosen
 
 

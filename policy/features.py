@@ -76,6 +76,16 @@ class FeatureSchema:
             start += field.width
         return tuple(starts)
 
+    @cached_property
+    def _steps(self) -> tuple[tuple[Field, int, str, float, float], ...]:
+        """Each field with its first column, name, mean and scale; scale 0 where no number."""
+        return tuple(
+            (field, start, field.name, field.mean, field.scale)
+            if isinstance(field, Number)
+            else (field, start, field.name, 0.0, 0.0)
+            for field, start in self._starts
+        )
+
     def encode(self, context: Mapping[str, object]) -> FloatArray:
         """The numbers of one context, shape (width,).
 
@@ -83,8 +93,16 @@ class FeatureSchema:
             FeatureError: If a value has another type than its field.
         """
         row = [0.0] * self.width
-        for field, start in self._starts:
-            field.fill(row, start, context.get(field.name))
+        get = context.get
+        for field, start, name, mean, scale in self._steps:
+            value = get(name)
+            # The common case without a call: a context may have dozens of plain numbers.
+            if scale and type(value) is float:
+                scaled = (value - mean) / scale
+                if scaled - scaled == 0.0:  # neither infinite nor NaN
+                    row[start] = scaled
+                    continue
+            field.fill(row, start, value)
         return np.array(row, dtype=np.float64)
 
     def encode_many(

@@ -40,9 +40,8 @@ class Number:
         Raises:
             FeatureError: If the value is no finite number.
         """
-        # The common case first, without a call: a context may have dozens of numbers.
-        number = value if type(value) is float else number_value(self.name, value)
-        if number is None or number != number:  # noqa: PLR0124 - only NaN differs from itself
+        number = number_value(self.name, value)
+        if number is None:
             row[start + 1] = 1.0
             return
         scaled = (number - self.mean) / self.scale

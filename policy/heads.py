@@ -8,6 +8,9 @@ groups, so that a few tables of summed parameters, one per pair of groups, hold 
 they meet the context in one einsum, and their few hundred numbers are then spread over the
 plans. einsum and not a matrix product, because BLAS rounds a single row and a batch
 differently.
+
+exp of a sum is a product of exps: to serve, exp is taken of those few hundred numbers and the
+products are spread, which spares an exp per plan.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,6 +30,9 @@ __all__ = ["FactoredHead", "parameter_shapes"]
 _SPARSE: Final = 4
 """A listing of fewer than 1/4 of all combinations is scored plan by plan."""
 
+_MOST_EXPONENT: Final = 200.0
+"""Cells beyond this could take a product of three exps out of the range of a float."""
+
 _ROW_COST: Final = 20.0
 _PLAN_COST: Final = 0.5
 _LOOP_COST: Final = 15.0
@@ -42,11 +48,13 @@ class _Spread:
         parameters: Shape (rows, d + 1): the tables one below the other.
         blocks: Rows of each table, and its shape over the groups (1 where it does not vary).
         gather: Combination of each plan; None where the plans are all of them, in order.
+        n_combinations: How many combinations there are.
     """
 
     parameters: FloatArray
     blocks: tuple[tuple[slice, tuple[int, ...]], ...]
     gather: IntArray | None
+    n_combinations: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +137,11 @@ class FactoredHead:
         Raises:
             ShapeMismatchError: If the features are not rows of the width trained on.
         """
-        rows = np.ascontiguousarray(features, dtype=np.float64)
-        if rows.ndim != 2 or rows.shape[1] != self.n_features:  # noqa: PLR2004 - rows, features
-            raise ShapeMismatchError("features", rows.shape, (len(rows), self.n_features))
         form = self._form
         with np.errstate(over="ignore", invalid="ignore"):
-            cells = np.einsum("nj,jk->nk", rows, self._slopes)
-            cells += self._biases
+            cells = self._cells(np.ascontiguousarray(features, dtype=np.float64))
             scores = (
-                _spread_scores(form, cells)
+                _spread_over_plans(form, cells, np.add)
                 if isinstance(form, _Spread)
                 else _listed_scores(form, cells)
             )
@@ -145,14 +149,57 @@ class FactoredHead:
                 scores /= temperature
         return scores
 
+    def odds(self, features: FloatArray, *, temperature: float = 1.0) -> FloatArray | None:
+        """What exp makes of every score over the temperature, to rounding.
 
-def _spread_scores(form: _Spread, cells: FloatArray) -> FloatArray:
-    """Scores of the plans, from the cells of all tables."""
+        Args:
+            features: Shape (n, d), rows whole in memory: encoded contexts.
+            temperature: What the scores are divided by.
+
+        Returns:
+            Shape (n, n_plans), new, positive and finite; a row's bits do not depend on the
+            other rows. None where the plans are not scored from tables, or a row could leave
+            the range of a float: `scores` then says what there is to say.
+
+        Raises:
+            ShapeMismatchError: If the features are not rows of the width trained on.
+        """
+        form = self._form
+        if not isinstance(form, _Spread):
+            return None
+        cells = self._cells(features)
+        if temperature != 1.0:
+            cells /= temperature
+        flat = cells.reshape(-1)
+        # By position, which is the cheapest; NaN is found first, and is not in range.
+        if flat.size and not (
+            flat[flat.argmax()] <= _MOST_EXPONENT and flat[flat.argmin()] >= -_MOST_EXPONENT
+        ):
+            return None
+        return _spread_over_plans(form, np.exp(cells, out=cells), np.multiply)
+
+    def _cells(self, features: FloatArray) -> FloatArray:
+        """What every table row gives in every context, shape (n, table rows).
+
+        Raises:
+            ShapeMismatchError: If the features are not rows of the width trained on.
+        """
+        if features.shape[1:] != (self.n_features,):
+            raise ShapeMismatchError("features", features.shape, (-1, self.n_features))
+        cells: FloatArray = np.einsum("nj,jk->nk", features, self._slopes)
+        cells += self._biases
+        return cells
+
+
+def _spread_over_plans(form: _Spread, cells: FloatArray, join: np.ufunc) -> FloatArray:
+    """What the cells of all tables make of each plan, joined by addition or multiplication."""
     n = len(cells)
     rows, shape = form.blocks[0]
     total = cells[:, rows].reshape(n, *shape)
     for rows, shape in form.blocks[1:]:
-        total = total + cells[:, rows].reshape(n, *shape)
+        part = cells[:, rows].reshape(n, *shape)
+        is_full = n > 0 and total.size == n * form.n_combinations
+        total = join(total, part, out=total if is_full else None)
     table: FloatArray = total.reshape(n, -1)
     return table if form.gather is None else np.take(table, form.gather, axis=1)
 
@@ -206,7 +253,8 @@ def _spread(
     flat: IntArray = np.ravel_multi_index(tuple(levels.T), sizes)
     n_combinations = int(np.prod(sizes))
     is_whole = len(flat) == n_combinations and bool((flat == np.arange(n_combinations)).all())
-    return _Spread(np.concatenate(parameters), tuple(blocks), None if is_whole else read_only(flat))
+    gather = None if is_whole else read_only(flat)
+    return _Spread(np.concatenate(parameters), tuple(blocks), gather, n_combinations)
 
 
 def _groupings(n_factors: int) -> Iterator[tuple[range, ...]]:

@@ -19,7 +19,7 @@ SHADOW_SUFFIX: Final = "\x1fshadow"
 """Appended to the key for the candidate's own draw in observation, so that the two draws of
 one request say nothing about each other."""
 
-ARITHMETIC: Final = 1
+ARITHMETIC: Final = 2
 """Raised whenever this code adds, multiplies or draws in another order than before, so that
 an artifact made earlier is held to the tolerance and not to the bit."""
 

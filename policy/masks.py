@@ -5,14 +5,14 @@ masks is kept, so that the next context with the same answers costs a look-up. R
 read off the fired rules when somebody asks, never stored per plan.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import numpy as np
 
 from canopy.domain.errors import RangeError, ShapeMismatchError
-from policy.arrays import BoolArray, sealed
+from policy.arrays import BoolArray, FloatArray, IntArray, read_only, sealed
 from policy.catalog import Catalog
 from policy.columns import count_rows
 from policy.predicates import ContextReader, ManyTest, Test, compile_many, compile_one
@@ -20,7 +20,8 @@ from policy.predicates import ContextReader, ManyTest, Test, compile_many, compi
 NOT_ALLOWED: Final = "not allowed by the caller"
 """Reason of a plan that no rule masks and the caller did not list as possible now."""
 
-_CACHE_BYTES: Final = 32 * 2**20
+_CACHE_BYTES: Final = 64 * 2**20
+_PLAN_BYTES: Final = 17
 _BLOCK: Final = 32
 
 
@@ -33,6 +34,7 @@ class Mask:
         fired: Positions of the rules that fired, ascending.
         n_feasible: How many plans are feasible.
         catalog: The catalog whose plans and rules these are.
+        indicator: Shape (n_plans,), read-only: 1.0 where feasible, 0.0 elsewhere.
         allowed: Shape (n_plans,): what the caller listed as possible; None without a list.
     """
 
@@ -40,7 +42,21 @@ class Mask:
     fired: tuple[int, ...]
     n_feasible: int
     catalog: Catalog
+    indicator: FloatArray
     allowed: BoolArray | None = None
+    _floors: dict[float, FloatArray] = field(default_factory=dict, repr=False, compare=False)
+
+    def floor_row(self, floor: float) -> FloatArray:
+        """What a floor gives each plan, shape (n_plans,), read-only; kept for the last floor.
+
+        Args:
+            floor: Exploration floor, from 0 to 1.
+        """
+        row = self._floors.get(floor)
+        if row is None:
+            self._floors.clear()
+            row = self._floors[floor] = read_only(self.indicator * (floor / self.n_feasible))
+        return row
 
     def reason(self, action: int) -> str | None:
         """Why a plan is masked; None if it is feasible.
@@ -89,7 +105,7 @@ def _compiled(catalog: Catalog) -> _Compiled:
             ),
             many=tuple(compile_many(rule.predicate, reader) for rule in catalog.rules),
             masks={},
-            most_masks=max(16, min(4096, _CACHE_BYTES // catalog.n_plans)),
+            most_masks=max(4, min(4096, _CACHE_BYTES // (_PLAN_BYTES * catalog.n_plans))),
         )
         catalog.compiled["masks"] = known
     return known
@@ -127,7 +143,21 @@ def _mask_of(catalog: Catalog, bits: int) -> Mask:
     """What a set of fired rules leaves feasible."""
     fired = tuple(position for position in range(len(catalog.rules)) if bits >> position & 1)
     feasible = ~np.logical_or.reduce(catalog.rule_masks[list(fired)], axis=0)
-    return Mask(sealed(feasible), fired, int(np.count_nonzero(feasible)), catalog)
+    return _mask(feasible, fired, catalog, None)
+
+
+def _mask(
+    feasible: BoolArray, fired: tuple[int, ...], catalog: Catalog, allowed: BoolArray | None
+) -> Mask:
+    """A mask with what is derived from it."""
+    return Mask(
+        feasible=sealed(feasible),
+        fired=fired,
+        n_feasible=int(np.count_nonzero(feasible)),
+        catalog=catalog,
+        indicator=read_only(feasible.astype(np.float64)),
+        allowed=allowed,
+    )
 
 
 def _narrowed(mask: Mask, allowed: Sequence[str]) -> Mask:
@@ -135,9 +165,50 @@ def _narrowed(mask: Mask, allowed: Sequence[str]) -> Mask:
     listed = np.zeros(mask.catalog.n_plans, dtype=np.bool_)
     listed[[mask.catalog.index(plan) for plan in allowed]] = True
     feasible = np.logical_and(mask.feasible, listed)
-    return Mask(
-        sealed(feasible), mask.fired, int(np.count_nonzero(feasible)), mask.catalog, sealed(listed)
-    )
+    return _mask(feasible, mask.fired, mask.catalog, sealed(listed))
+
+
+@dataclass(frozen=True, slots=True)
+class MaskPatterns:
+    """The masks of many contexts, each different one once.
+
+    A million contexts rarely have more than a few hundred masks among them: this takes one
+    number per context, where their masks side by side take one byte per plan and context.
+
+    Attributes:
+        masks: Shape (k, n_plans), read-only: the masks that occur; True = feasible.
+        pattern: Shape (n,), read-only: which of them each context has.
+    """
+
+    masks: BoolArray
+    pattern: IntArray
+
+    def rows(self, block: slice = slice(None)) -> BoolArray:
+        """The masks of a run of contexts, shape (rows of the run, n_plans).
+
+        Args:
+            block: Which contexts; all unless told.
+        """
+        rows: BoolArray = np.take(self.masks, self.pattern[block], axis=0)
+        return rows
+
+    def blocks(self, n_rows: int = 65_536) -> Iterator[tuple[slice, BoolArray]]:
+        """The masks of all contexts, a run at a time: memory stays that of one run.
+
+        Args:
+            n_rows: Contexts per run, at least 1.
+
+        Yields:
+            The run, and its masks of shape (rows of the run, n_plans).
+
+        Raises:
+            RangeError: If a run would hold no context.
+        """
+        if n_rows < 1:
+            raise RangeError("n_rows", None, n_rows, "at least 1 context per run")
+        for start in range(0, len(self.pattern), n_rows):
+            block = slice(start, start + n_rows)
+            yield block, self.rows(block)
 
 
 def mask_contexts(
@@ -151,7 +222,25 @@ def mask_contexts(
         n_rows: Number of rows, needed where there is no column to count.
 
     Returns:
-        Shape (n, n_plans): True = feasible.
+        Shape (n, n_plans): True = feasible. `mask_patterns` says the same in less memory.
+
+    Raises:
+        FeatureError: If a value has another type than a rule compares with, or nothing can
+            be counted.
+        ShapeMismatchError: If the columns differ in length.
+    """
+    return mask_patterns(catalog, columns, n_rows=n_rows).rows()
+
+
+def mask_patterns(
+    catalog: Catalog, columns: Mapping[str, Sequence[Any]], *, n_rows: int | None = None
+) -> MaskPatterns:
+    """`mask_contexts` with each different mask kept once.
+
+    Args:
+        catalog: The plans and their rules.
+        columns: Context columns by key, one value per row; an absent key is missing everywhere.
+        n_rows: Number of rows, needed where there is no column to count.
 
     Raises:
         FeatureError: If a value has another type than a rule compares with, or nothing can
@@ -160,24 +249,22 @@ def mask_contexts(
     """
     n = count_rows(columns, n_rows)
     compiled = _compiled(catalog)
-    if not catalog.rules:
-        return np.ones((n, catalog.n_plans), dtype=np.bool_)
     values = compiled.reader.many(columns, n)
     fired = np.empty((n, len(catalog.rules)), dtype=np.bool_)
     for position, (test, rule) in enumerate(zip(compiled.many, catalog.rules, strict=True)):
         fired[:, position] = test(values) == rule.masks_when
     first, pattern = _patterns(fired)
-    masked = np.empty((len(first), catalog.n_plans), dtype=np.bool_)
+    masks = np.empty((len(first), catalog.n_plans), dtype=np.bool_)
     for position, row in enumerate(fired[first]):
-        masked[position] = np.logical_or.reduce(catalog.rule_masks[row], axis=0)
-    feasible: BoolArray = np.take(~masked, pattern, axis=0)
-    return feasible
+        masks[position] = ~np.logical_or.reduce(catalog.rule_masks[row], axis=0)
+    return MaskPatterns(read_only(masks), read_only(pattern))
 
 
 def _patterns(fired: BoolArray) -> tuple[Any, Any]:
     """Distinct rows: the first row of each, shape (k,), and each row's number, shape (n,)."""
     codes = np.zeros(len(fired), dtype=np.int64)
-    first = np.zeros(0, dtype=np.intp)
+    # Without rules there is one pattern, in the first row if there is any.
+    first = np.zeros(min(1, len(fired)), dtype=np.intp)
     for start in range(0, fired.shape[1], _BLOCK):
         block = fired[:, start : start + _BLOCK]
         bits = block @ (1 << np.arange(block.shape[1], dtype=np.int64))

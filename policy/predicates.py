@@ -76,6 +76,7 @@ _ORDERED: Final = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge"
 _COMPARISONS: Final = {"eq", "ne", "in", *_ORDERED}
 _OPERATORS: Final = {"all", "any", "not", "has", *_COMPARISONS}
 _DEEPEST: Final = 32
+_TWO: Final = 2
 _READERS: Final[Mapping[Kind, Callable[[str, object], object]]] = {
     Kind.NUMBER: number_value,
     Kind.TEXT: text_value,
@@ -186,12 +187,14 @@ class ContextReader:
     """
 
     kinds: Mapping[str, Kind]
-    _readers: tuple[tuple[str, Callable[[str, object], object]], ...] = field(
+    _readers: tuple[tuple[str, Callable[[str, object], object], bool], ...] = field(
         init=False, repr=False
     )
 
     def __post_init__(self) -> None:
-        readers = tuple((key, _READERS[kind]) for key, kind in self.kinds.items())
+        readers = tuple(
+            (key, _READERS[kind], kind is Kind.NUMBER) for key, kind in self.kinds.items()
+        )
         object.__setattr__(self, "_readers", readers)
 
     def one(self, context: Mapping[str, object]) -> list[object]:
@@ -200,7 +203,14 @@ class ContextReader:
         Raises:
             FeatureError: If a value has another type than the rules compare with.
         """
-        return [read(key, context.get(key)) for key, read in self._readers]
+        get = context.get
+        # The common case without a call: a plain float that is there.
+        return [
+            value
+            if type(value := get(key)) is float and is_number and value == value  # noqa: PLR0124 - only NaN differs from itself
+            else read(key, value)
+            for key, read, is_number in self._readers
+        ]
 
     def many(self, columns: Mapping[str, Sequence[Any]], n_rows: int) -> list[Any]:
         """The columns of many contexts, in the order of `kinds`.
@@ -239,8 +249,13 @@ def compile_one(predicate: Predicate, slots: Mapping[str, int]) -> Test:
     return _all_of(parts) if predicate.op == "all" else _any_of(parts)
 
 
-# Loops and not all(...) or any(...): a generator costs as much as the comparisons it joins.
+# Loops and not all(...) or any(...): a generator costs as much as the comparisons it joins. So
+# does the loop where there are two.
 def _all_of(parts: Sequence[Test]) -> Test:
+    if len(parts) == _TWO:
+        first, second = parts
+        return lambda values: first(values) and second(values)
+
     def test(values: Sequence[Any]) -> bool:
         for part in parts:  # noqa: SIM110
             if not part(values):
@@ -251,6 +266,10 @@ def _all_of(parts: Sequence[Test]) -> Test:
 
 
 def _any_of(parts: Sequence[Test]) -> Test:
+    if len(parts) == _TWO:
+        first, second = parts
+        return lambda values: first(values) or second(values)
+
     def test(values: Sequence[Any]) -> bool:
         for part in parts:  # noqa: SIM110
             if part(values):

@@ -2,7 +2,11 @@
 
 mask, scores, floor, draw, record, in this order. Whatever keeps the drawn plan from being
 served (an override, a kill switch, a policy that cannot be used) passes through here too, is
-named, and nulls the propensity.
+named, and nulls the propensity. What imposes a plan, strongest first: killed, override, pinned,
+unavailable, suspended, no feasible plan.
+
+A policy's failure never fails whoever asked: the default plan is served in its place. A wrong
+argument or context does: nobody could say what was asked for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,12 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from canopy.domain.decision import Arm, Decision, Mode, Reason, Versions
-from canopy.domain.errors import ArtifactError
+from canopy.domain.errors import ArtifactError, FeatureError, RangeError
 from policy.arrays import BoolArray, FloatArray
 from policy.artifact import Artifact
 from policy.catalog import Catalog
 from policy.distributions import check_floor, distribution, doctrine, draw
-from policy.draws import Draw, Drawn, draw_all, draw_one
+from policy.draws import Draw, Drawn, draw_all, draw_one, encoded
 from policy.kernel import SHADOW_SUFFIX, kernel_fingerprint, uniform
 from policy.masks import Mask, mask_context, mask_contexts
 from policy.scoring import target_rows
@@ -50,10 +54,14 @@ class Choice:
         pinned: A plan that a standing pin imposes.
         killed: True if a kill switch is set.
         unavailable: True if the policy pointed to could not be loaded.
-        floor: Exploration floor; None for the policy's own (0 for the doctrine policy).
-        candidate: A policy whose choice is logged beside, and never served.
-        arm: Side of the canary that the unit is on; None outside a canary.
+        floor: Exploration floor; None for the policy's own (0 for the doctrine policy). Where a
+            plan is imposed nothing is drawn: the floor is recorded and changes nothing.
+        candidate: A policy whose choice is logged beside, and never served; whatever is wrong
+            with it leaves the decision as it is.
+        arm: Side of the canary that the unit is on, whose policy `artifact` is; None outside a
+            canary. The propensity is then conditional on the arm.
         arm_share: Probability of that arm; None outside a canary.
+        suspended: True if the policy failed too often of late and is left alone.
     """
 
     catalog: Catalog
@@ -70,18 +78,19 @@ class Choice:
     candidate: Artifact | None = None
     arm: Arm | None = None
     arm_share: float | None = None
+    suspended: bool = False
 
 
 class _Prepared(NamedTuple):
-    """A choice after its mask: what is imposed, or what is to be drawn."""
+    """A choice after its mask: what is imposed, what is to be drawn, or why neither can be."""
 
     choice: Choice
     mask: Mask
     floor: float
     u: float
     imposed: tuple[Reason, int] | None
-    served: Draw | None
-    shadow: Draw | None
+    served: Draw | Reason | None
+    shadow: Draw | Reason | None
 
 
 def select(
@@ -100,6 +109,7 @@ def select(
     candidate: Artifact | None = None,
     arm: Arm | None = None,
     arm_share: float | None = None,
+    suspended: bool = False,
 ) -> Decision:
     """Choose a plan for one context; see `Choice` for the arguments.
 
@@ -107,10 +117,10 @@ def select(
         The decision. Its propensity is None wherever the plan to serve was not drawn.
 
     Raises:
-        ArtifactError: If a policy was made for another catalog.
+        ArtifactError: If the policy to serve was made for another catalog.
         CatalogError: If a plan is named that the catalog does not have.
         FeatureError: If a context value has a wrong type.
-        RangeError: If the floor lies outside [0, 1].
+        RangeError: If the floor or the arm's share lies outside [0, 1].
     """
     prepared = _prepare(
         Choice(
@@ -128,11 +138,15 @@ def select(
             candidate=candidate,
             arm=arm,
             arm_share=arm_share,
+            suspended=suspended,
         )
     )
-    served = None if prepared.served is None else draw_one(prepared.served)
-    shadow = None if prepared.shadow is None else draw_one(prepared.shadow)
-    return _record(prepared, served, shadow)
+    served, shadow = prepared.served, prepared.shadow
+    return _record(
+        prepared,
+        draw_one(served) if isinstance(served, Draw) else served,
+        draw_one(shadow) if isinstance(shadow, Draw) else shadow,
+    )
 
 
 def select_many(requests: Sequence[Choice]) -> list[Decision]:
@@ -145,39 +159,43 @@ def select_many(requests: Sequence[Choice]) -> list[Decision]:
         One decision per choice, in order.
 
     Raises:
-        ArtifactError: If a policy was made for another catalog.
+        ArtifactError: If a policy to serve was made for another catalog.
         CatalogError: If a plan is named that its catalog does not have.
         FeatureError: If a context value has a wrong type.
-        RangeError: If a floor lies outside [0, 1].
+        RangeError: If a floor or an arm's share lies outside [0, 1].
     """
     prepared = [_prepare(choice) for choice in requests]
-    draws = [draw for one in prepared for draw in (one.served, one.shadow) if draw is not None]
-    drawn = iter(draw_all(draws))
-    decisions = []
-    for one in prepared:
-        served = None if one.served is None else next(drawn)
-        shadow = None if one.shadow is None else next(drawn)
-        decisions.append(_record(one, served, shadow))
-    return decisions
+    wanted = [draw for one in prepared for draw in (one.served, one.shadow)]
+    drawn = iter(draw_all([draw for draw in wanted if isinstance(draw, Draw)]))
+    ends = iter([next(drawn) if isinstance(draw, Draw) else draw for draw in wanted])
+    return [_record(one, next(ends), next(ends)) for one in prepared]
 
 
 def _prepare(choice: Choice) -> _Prepared:
-    """Everything before the draw, one choice at a time: mask, features, what is imposed."""
+    """Everything before the draw, one choice at a time: mask, features, what is imposed.
+
+    Raises:
+        RangeError: If the floor or the arm's share lies outside [0, 1].
+    """
     catalog, artifact = choice.catalog, choice.artifact
     if artifact is not None:
         _check_catalog(artifact, catalog)
     mask = mask_context(catalog, choice.context, choice.allowed)
     u = uniform(choice.key)
+    if choice.arm_share is not None and not 0.0 <= choice.arm_share <= 1.0:
+        raise RangeError("arm_share", None, choice.arm_share, "a share from 0 to 1")
     if choice.floor is not None:
         check_floor(choice.floor)
         floor = choice.floor
     else:
         floor = 0.0 if artifact is None else artifact.floor
     imposed = _imposed(choice, mask)
-    served = None
+    served: Draw | Reason | None = None
     if imposed is None:
-        features = None if artifact is None else artifact.schema.encode(choice.context)
-        served = Draw(artifact, floor, features, mask, u)
+        features = None if artifact is None else encoded(artifact, choice.context)
+        served = (
+            features if isinstance(features, Reason) else Draw(artifact, floor, features, mask, u)
+        )
     return _Prepared(choice, mask, floor, u, imposed, served, _shadow(choice, mask))
 
 
@@ -204,57 +222,70 @@ def _imposed(choice: Choice, mask: Mask) -> tuple[Reason, int] | None:
         return Reason.OVERRIDDEN, catalog.index(choice.override)
     if choice.pinned is not None:
         return Reason.PINNED, catalog.index(choice.pinned)
+    reason = None
     if choice.unavailable:
-        return Reason.POLICY_UNAVAILABLE, catalog.default
-    if not mask.n_feasible:
-        return Reason.NO_FEASIBLE_PLAN, catalog.default
-    return None
+        reason = Reason.POLICY_UNAVAILABLE
+    elif choice.suspended:
+        reason = Reason.POLICY_SUSPENDED
+    elif not mask.n_feasible:
+        reason = Reason.NO_FEASIBLE_PLAN
+    return None if reason is None else (reason, catalog.default)
 
 
-def _shadow(choice: Choice, mask: Mask) -> Draw | None:
+def _shadow(choice: Choice, mask: Mask) -> Draw | Reason | None:
     """The candidate's own draw; None without a candidate or a feasible plan."""
     candidate = choice.candidate
-    if candidate is None:
+    if candidate is None or not mask.n_feasible:
         return None
-    _check_catalog(candidate, choice.catalog)
-    if not mask.n_feasible:
-        return None
-    features = candidate.schema.encode(choice.context)
+    try:
+        _check_catalog(candidate, choice.catalog)
+        features = encoded(candidate, choice.context)
+    except (ArtifactError, FeatureError):
+        # Nobody asked the candidate: a context that it cannot read is no wrong request.
+        return Reason.SHADOW_FAILED
+    if isinstance(features, Reason):
+        return Reason.SHADOW_FAILED
     return Draw(candidate, candidate.floor, features, mask, uniform(choice.key + SHADOW_SUFFIX))
 
 
-def _record(prepared: _Prepared, served: Drawn | None, shadow: Drawn | None) -> Decision:
+def _record(
+    prepared: _Prepared, served: Drawn | Reason | None, shadow: Drawn | Reason | None
+) -> Decision:
     """The decision: what was drawn or imposed, and with what."""
     choice, catalog, artifact = prepared.choice, prepared.choice.catalog, prepared.choice.artifact
-    if served is not None:
+    row: FloatArray | None = None
+    if isinstance(served, Drawn):
         reason = Reason.DOCTRINE if artifact is None else Reason.DRAWN
-        action = served.action
+        action, row = served
     else:
-        reason, action = prepared.imposed or (Reason.NON_FINITE_SCORES, catalog.default)
+        reason, action = prepared.imposed or (served or Reason.POLICY_FAILED, catalog.default)
         artifact = None
+    watched = shadow if isinstance(shadow, Drawn) else None
     return Decision(
         plan=catalog.plan_ids[action],
         action=action,
-        distribution=None if served is None else served.row,
-        propensity=None if served is None else float(served.row[action]),
-        served=served is not None,
+        distribution=row,
+        propensity=None if row is None else float(row[action]),
+        served=row is not None,
         mode=choice.mode,
         arm=choice.arm,
-        reasons=(reason,),
+        reasons=(reason, Reason.SHADOW_FAILED) if isinstance(shadow, Reason) else (reason,),
         versions=_versions(catalog, artifact),
         mask=prepared.mask.feasible,
         u=prepared.u,
         floor=prepared.floor,
         arm_share=choice.arm_share,
-        shadow_plan=None if shadow is None else catalog.plan_ids[shadow.action],
-        shadow=None if shadow is None else shadow.row,
+        shadow_plan=None if watched is None else catalog.plan_ids[watched.action],
+        shadow=None if watched is None else watched.row,
     )
 
 
 def _versions(catalog: Catalog, artifact: Artifact | None) -> Versions:
     """What a decision is made with; one value per policy, kept with its catalog."""
     policy = None if artifact is None else artifact.policy_id
-    known: dict[str | None, Versions] = catalog.compiled.setdefault("versions", {})
+    known: dict[str | None, Versions] | None = catalog.compiled.get("versions")
+    if known is None:
+        known = catalog.compiled["versions"] = {}
     versions = known.get(policy)
     if versions is None:
         versions = known[policy] = Versions(

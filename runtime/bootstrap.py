@@ -11,6 +11,7 @@ from canopy.storage.database import Database
 from canopy.storage.durable import DecisionWriter
 from canopy.storage.insertion import EncodedRow
 from canopy.storage.rows import DecisionRow, Written
+from runtime.access import KeyRing
 from runtime.pointer_watch import PointerWatch
 from runtime.pointers import Pointers
 from runtime.selection import SelectionService
@@ -30,6 +31,7 @@ class Runtime:
         metrics: Its figures.
         pointers: What serves.
         writer: Where decisions become durable.
+        keys: Who may ask, and how often.
         selections: Answers selections.
         watch: Keeps the pointers fresh.
         is_ready: True between a finished start and the beginning of the end.
@@ -40,13 +42,14 @@ class Runtime:
     metrics: Metrics
     pointers: Pointers
     writer: DecisionWriter
+    keys: KeyRing
     selections: SelectionService
     watch: PointerWatch
     is_ready: bool = False
 
     async def start(self) -> None:
         """Load what serves and connect the writer."""
-        await asyncio.to_thread(self.pointers.refresh)
+        await asyncio.to_thread(self.pointers.start)
         await self.writer.start()
         self.watch.start()
         self.is_ready = True
@@ -71,11 +74,13 @@ class _MeasuredWriter(DecisionWriter):
         return await super()._write(rows)
 
 
-def open_runtime(settings: Settings) -> Runtime:
+def open_runtime(settings: Settings, *, is_public: bool = False) -> Runtime:
     """Build a serving process, starting the embedded servers where none are named.
 
     Args:
         settings: The installation's.
+        is_public: True if others than this machine reach it: keys are then required unless the
+            settings say otherwise.
 
     Returns:
         The runtime, not yet started.
@@ -88,6 +93,11 @@ def open_runtime(settings: Settings) -> Runtime:
     metrics = Metrics()
     pointers = Pointers(database, settings.home.joinpath(*POLICY_CACHE))
     writer = _MeasuredWriter(database.app_dsn, metrics)
+    keys = KeyRing.of(
+        database,
+        required=is_public if settings.require_keys is None else settings.require_keys,
+        tenant_rate_per_s=settings.tenant_rate_per_s,
+    )
 
     def read_stored(tenant: str, request_id: str) -> DecisionRow | None:
         with database.unit_of_work(tenant) as work:
@@ -102,8 +112,9 @@ def open_runtime(settings: Settings) -> Runtime:
         metrics=metrics,
         pointers=pointers,
         writer=writer,
+        keys=keys,
         selections=SelectionService(pointers, writer, stored, metrics),
-        watch=PointerWatch(pointers, database.app_dsn, settings.pointer_poll_s),
+        watch=PointerWatch(pointers, database.app_dsn, settings.pointer_poll_s, keys.forget),
     )
 
 

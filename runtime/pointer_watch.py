@@ -1,12 +1,13 @@
-"""Keeps the pointers fresh: at once when a transition is announced, and by a slow poll.
+"""Keeps what serves fresh: at once when a change is announced, and by a sweep twice a second.
 
-The announcement makes a stop effective within milliseconds; the poll makes it effective
+The announcement makes a stop effective within milliseconds; the sweep makes it effective
 even where the announcement was lost, such as during a reconnect.
 """
 
 import asyncio
 import contextlib
 import json
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import psycopg
@@ -27,11 +28,19 @@ class PointerWatch:
     Args:
         pointers: What to refresh.
         dsn: Connection string of the application's role, for the listener.
-        poll_s: Seconds between two looks.
+        poll_s: Seconds between two sweeps.
+        on_change: Told the owners that changed, before their pointers are looked at again.
     """
 
-    def __init__(self, pointers: Pointers, dsn: str, poll_s: float) -> None:
+    def __init__(
+        self,
+        pointers: Pointers,
+        dsn: str,
+        poll_s: float,
+        on_change: Callable[[Iterable[str]], None] = lambda _: None,
+    ) -> None:
         self._pointers, self._dsn, self._poll_s = pointers, dsn, poll_s
+        self._on_change = on_change
         self._changed: set[str] = set()
         self._woken = asyncio.Event()
         self._is_stopping = False
@@ -62,8 +71,11 @@ class PointerWatch:
                 return
             self._woken.clear()
             changed, self._changed = self._changed, set()
+            self._on_change(changed)
             try:
-                await asyncio.to_thread(self._pointers.refresh, changed)
+                if changed:
+                    await asyncio.to_thread(self._pointers.refresh, changed)
+                self._on_change(await asyncio.to_thread(self._pointers.sweep))
             except Exception as error:  # noqa: BLE001 - the last pointers keep serving
                 self._changed |= changed
                 _log.error("pointers_not_refreshed", because=str(error))

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -22,10 +22,12 @@ from canopy.storage.rows import PolicyState
 from canopy.storage.unit_of_work import UnitOfWork
 from policy.artifact import Artifact
 from policy.catalog import Catalog, parse_catalog
+from runtime.interventions import Interventions
 from runtime.registry import open_archived
 
-TENANTS_PER_POLL: Final = 64
-"""Tenants looked at again in one poll, round robin: a poll costs the same for any number."""
+OVERLAP: Final = timedelta(seconds=30)
+"""How far a sweep looks back behind the last one: a change is marked before its transaction
+commits, and whoever looked in between did not see the mark."""
 
 UNAVAILABLE_RETRY_S: Final = 5.0
 """A policy that failed to load is tried again no sooner."""
@@ -45,6 +47,10 @@ class Pointer:
         champion: Policy that serves; None: the doctrine policy, or a policy that failed to load.
         candidate: Policy whose choice is logged beside; None without one.
         unavailable: Ids of pointed-to policies that could not be loaded.
+        champion_id: Policy that ought to serve; None for the doctrine policy.
+        candidate_id: Policy that ought to be the candidate; None without one.
+        canary_salt: Name of the canary, which assigns its units; None outside one.
+        canary_share: Share of units that the candidate serves; None outside a canary.
     """
 
     owner: str
@@ -55,11 +61,20 @@ class Pointer:
     candidate: Artifact | None
     unavailable: tuple[str, ...] = ()
     champion_id: str | None = None
+    candidate_id: str | None = None
+    canary_salt: str | None = None
+    canary_share: float | None = None
 
     @property
     def is_unavailable(self) -> bool:
         """True if a champion is set and could not be loaded."""
         return self.champion is None and self.champion_id is not None
+
+    @property
+    def lacks_shadow(self) -> bool:
+        """True if a candidate ought to be watched and could not be loaded."""
+        is_watched = self.mode is Mode.OBSERVATION and self.candidate_id is not None
+        return is_watched and self.candidate is None
 
 
 class Pointers:
@@ -68,9 +83,13 @@ class Pointers:
     Args:
         database: Where states, catalogs and policies are.
         cache: Folder of unpacked policies.
+
+    Attributes:
+        interventions: What people impose, loaded and refreshed with the pointers.
     """
 
     def __init__(self, database: Database, cache: Path) -> None:
+        self.interventions = Interventions()
         self._database, self._cache = database, cache
         self._own: dict[tuple[str, str], Pointer] = {}
         self._fleet: dict[str, Pointer] = {}
@@ -79,7 +98,8 @@ class Pointers:
         self._catalogs: dict[str, Catalog] = {}
         self._failed_at: dict[str, float] = {}
         self._reloading = threading.Lock()
-        self._next_tenant = 0
+        self._swept_at: datetime | None = None
+        self._swept: dict[str, datetime] = {}
 
     def current(self, tenant: str, discipline: str) -> Pointer | None:
         """The pointer in force; None where the tenant or the discipline was never loaded."""
@@ -120,23 +140,45 @@ class Pointers:
             )
         return found
 
-    def refresh(self, tenants: Iterable[str] = ()) -> None:
-        """Look again at the fleet, at the named tenants and at the next slice of all known.
+    def start(self) -> None:
+        """Load the fleet's pointers, and begin to keep track of changes. Blocks."""
+        with self._database.unit_of_work(FLEET) as work:
+            self._swept_at = work.changes.since(None).read_at
+        self.refresh([FLEET])
 
-        Blocks.
+    def refresh(self, owners: Iterable[str]) -> None:
+        """Look again at what the named owners serve and impose. Blocks.
 
         Args:
-            tenants: Tenants known to have changed.
+            owners: Tenants known to have changed, or the fleet; a tenant nobody asked for yet is
+                loaded when somebody does.
         """
         with self._reloading:
-            with self._database.unit_of_work(FLEET) as work:
-                self._refresh_owner(FLEET, work)
-            for tenant in dict.fromkeys((*tenants, *self._slice())):
-                # A tenant nobody asked for is loaded when somebody does.
-                if tenant in self._seen and tenant != FLEET:
-                    with self._database.unit_of_work(tenant) as work:
-                        self._refresh_owner(tenant, work)
+            for owner in dict.fromkeys(owners):
+                if owner in self._seen or owner == FLEET:
+                    with self._database.unit_of_work(owner) as work:
+                        self._refresh_owner(owner, work)
             self._forget_unused()
+
+    def sweep(self) -> tuple[str, ...]:
+        """Look again at whoever changed since the last sweep, and at policies that failed to load.
+
+        Costs the same for any number of tenants. Blocks.
+
+        Returns:
+            The owners that changed, whether loaded here or not.
+        """
+        since = None if self._swept_at is None else self._swept_at - OVERLAP
+        with self._database.unit_of_work(FLEET) as work:
+            found = work.changes.since(since)
+        changed = [
+            owner for owner, moment in found.changed_at.items() if self._swept.get(owner) != moment
+        ]
+        pointers = [*self._own.values(), *self._fleet.values()]
+        failed = {pointer.owner for pointer in pointers if pointer.unavailable}
+        self.refresh([*changed, *sorted(failed)])
+        self._swept_at, self._swept = found.read_at, dict(found.changed_at)
+        return tuple(changed)
 
     def describe(self) -> dict[str, int]:
         """How much is loaded: pointers, policies, catalogs and tenants."""
@@ -146,15 +188,6 @@ class Pointers:
             "catalogs": len(self._catalogs),
             "tenants": len(self._seen),
         }
-
-    def _slice(self) -> list[str]:
-        n_seen = len(self._seen)
-        if n_seen == 0:
-            return []
-        start = self._next_tenant % n_seen
-        tenants = list(islice(self._seen, start, start + TENANTS_PER_POLL))
-        self._next_tenant = start + len(tenants)
-        return tenants
 
     def _refresh_owner(self, tenant: str, work: UnitOfWork) -> None:
         held = self._held(tenant)
@@ -168,6 +201,8 @@ class Pointers:
         unset.update(name for name, pointer in held.items() if pointer.version == 0)
         for discipline in sorted(unset - states.keys()):
             self._load_unset(work, tenant, discipline)
+        standing = work.interventions.standing()
+        self.interventions.replace(tenant, standing)
 
     def _held(self, tenant: str) -> dict[str, Pointer]:
         if tenant == FLEET:
@@ -237,6 +272,9 @@ class Pointers:
             candidate=candidate,
             unavailable=missing,
             champion_id=state.champion,
+            candidate_id=state.candidate,
+            canary_salt=state.canary_salt,
+            canary_share=state.canary_share,
         )
 
     def _catalog_of(

@@ -5,13 +5,15 @@ vectorised selection of twenty costs little more than that of one.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Final
 
+import structlog
+
 from canopy.domain.clock import now
-from canopy.domain.decision import Decision
+from canopy.domain.decision import Arm, Decision, Reason
 from canopy.domain.errors import (
     CanopyError,
     CatalogError,
@@ -24,39 +26,79 @@ from canopy.domain.ids import new_decision_id
 from canopy.storage.durable import DecisionWriter
 from canopy.storage.rows import DecisionRow
 from policy.catalog import Catalog
+from policy.modes import assign_arm
 from policy.selector import Choice, select_many
+from runtime.breaker import Breakers
 from runtime.episodes import Ask, decision_row
+from runtime.interventions import NOTHING_IMPOSED, Imposed
 from runtime.pointers import Pointer, Pointers
 from runtime.telemetry import Metrics
 
 TICK_LIMIT: Final = 128
 """Selections chosen in one go: more would keep the loop from reading sockets."""
 
+_FAILURES: Final = frozenset({Reason.POLICY_FAILED, Reason.NON_FINITE_SCORES})
+_SHADOW: Final = "shadow"
+_log = structlog.get_logger()
+
 StoredByRequest = Callable[[str, str], Awaitable[DecisionRow | None]]
 """Reads the decision that stands for (tenant, request id)."""
 
 
-def choice_of(ask: Ask, pointer: Pointer) -> Choice:
+def choice_of(ask: Ask, pointer: Pointer, imposed: Imposed = NOTHING_IMPOSED) -> Choice:
     """What the selector needs to choose for a request under a pointer.
+
+    In a canary the arm is the one assigned, whatever comes to be served: what a failing or
+    overridden treatment leads to belongs to the treatment.
+
+    Args:
+        ask: The request.
+        pointer: What serves.
+        imposed: What people impose.
 
     Raises:
         InputError: If the request names a plan that the catalog does not have.
     """
+    catalog = pointer.catalog
     if ask.allowed is not None:
-        _require_plans(pointer.catalog, "allowed", ask.allowed)
+        _require_plans(catalog, "allowed", ask.allowed)
     if ask.override is not None:
-        _require_plans(pointer.catalog, "override", (ask.override,))
+        _require_plans(catalog, "override", (ask.override,))
+    artifact, unavailable, candidate = pointer.champion, pointer.is_unavailable, pointer.candidate
+    arm, arm_share = None, None
+    if pointer.canary_salt is not None and pointer.canary_share is not None:
+        arm = assign_arm(ask.unit_id, pointer.canary_salt, pointer.canary_share)
+        arm_share = pointer.canary_share if arm is Arm.TREATMENT else 1.0 - pointer.canary_share
+        if arm is Arm.TREATMENT:
+            artifact, unavailable = candidate, candidate is None
+        candidate = None
     return Choice(
-        catalog=pointer.catalog,
-        artifact=pointer.champion,
-        candidate=pointer.candidate,
+        catalog=catalog,
+        artifact=artifact,
+        candidate=candidate,
         context=ask.context,
         key=ask.key,
         mode=pointer.mode,
         allowed=ask.allowed,
         override=ask.override,
-        unavailable=pointer.is_unavailable,
+        pinned=_standing(imposed.pin, catalog),
+        killed=imposed.is_stopped,
+        unavailable=unavailable,
+        arm=arm,
+        arm_share=arm_share,
     )
+
+
+def _standing(pin: str | None, catalog: Catalog) -> str | None:
+    """The pin, where the catalog in force has its plan: else it has outlived its catalog."""
+    if pin is None:
+        return None
+    try:
+        catalog.index(pin)
+    except CatalogError:
+        _log.warning("pin_names_no_plan", discipline=catalog.discipline, plan=pin)
+        return None
+    return pin
 
 
 def _require_plans(catalog: Catalog, place: str, plans: Iterable[str]) -> None:
@@ -74,22 +116,34 @@ def _require_plans(catalog: Catalog, place: str, plans: Iterable[str]) -> None:
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     choice: Choice
+    lacks_shadow: bool
     decided: asyncio.Future[Decision]
 
 
 class Chooser:
-    """Chooses for everything that waits, once per tick of the loop."""
+    """Chooses for everything that waits, once per tick of the loop.
 
-    def __init__(self, metrics: Metrics) -> None:
+    Args:
+        metrics: Where ticks and failures are counted.
+        breakers: Which policies are left alone for a while; None makes new ones.
+    """
+
+    def __init__(self, metrics: Metrics, breakers: Breakers | None = None) -> None:
         self._metrics = metrics
+        self._breakers = breakers or Breakers()
         self._waiting: list[_Waiting] = []
 
-    def choose(self, choice: Choice) -> asyncio.Future[Decision]:
-        """Put a choice in line; its decision is there in the next tick or the one after."""
+    def choose(self, choice: Choice, *, lacks_shadow: bool = False) -> asyncio.Future[Decision]:
+        """Put a choice in line; its decision is there in the next tick or the one after.
+
+        Args:
+            choice: What to choose from.
+            lacks_shadow: A candidate ought to be watched, and there is none to ask.
+        """
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._tick)
-        waiting = _Waiting(choice, loop.create_future())
+        waiting = _Waiting(choice, lacks_shadow, loop.create_future())
         self._waiting.append(waiting)
         return waiting.decided
 
@@ -98,33 +152,73 @@ class Chooser:
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._tick)
         self._metrics.tick_size.observe(len(taken))
+        if not self._breakers.is_calm:
+            # One by one: whether a policy may be asked depends on the answer before.
+            for waiting in taken:
+                self._choose_alone(waiting)
+            return
         try:
             decisions = select_many([waiting.choice for waiting in taken])
-        except Exception as error:  # noqa: BLE001 - one bad context must not fail its neighbours
-            if len(taken) == 1:
-                _fail(taken[0], error)
-                return
+        except Exception:  # noqa: BLE001 - one bad context must not fail its neighbours
             for waiting in taken:
-                _choose_alone(waiting)
+                self._choose_alone(waiting)
             return
         for waiting, decision in zip(taken, decisions, strict=True):
+            self._answer(waiting, waiting.choice, decision)
+
+    def _choose_alone(self, waiting: _Waiting) -> None:
+        choice = self._guarded(waiting.choice)
+        try:
+            decision = select_many([choice])[0]
+        except Exception as error:  # noqa: BLE001 - handed to whoever waits
             if not waiting.decided.done():
-                waiting.decided.set_result(decision)
+                waiting.decided.set_exception(error)
+            return
+        self._answer(waiting, choice, decision)
 
+    def _guarded(self, choice: Choice) -> Choice:
+        """The choice without the policies that are left alone now."""
+        if choice.artifact is not None and not self._breakers.admits(choice.artifact.policy_id):
+            choice = replace(choice, suspended=True)
+        candidate = choice.candidate
+        if candidate is not None and not self._breakers.admits((_SHADOW, candidate.policy_id)):
+            choice = replace(choice, candidate=None)
+        return choice
 
-def _choose_alone(waiting: _Waiting) -> None:
-    try:
-        decision = select_many([waiting.choice])[0]
-    except Exception as error:  # noqa: BLE001 - handed to whoever waits
-        _fail(waiting, error)
-        return
-    if not waiting.decided.done():
-        waiting.decided.set_result(decision)
+    def _answer(self, waiting: _Waiting, choice: Choice, decision: Decision) -> None:
+        reasons = decision.reasons
+        if choice.artifact is not None:
+            if reasons[0] in _FAILURES:
+                self._failed(choice.artifact.policy_id, choice.artifact.policy_id, reasons[0])
+            elif reasons[0] is Reason.DRAWN and not self._breakers.is_calm:
+                self._settle(choice.artifact.policy_id, failed=False)
+        watched = waiting.choice.candidate
+        if watched is not None or waiting.lacks_shadow:
+            decision = self._settle_shadow(waiting, choice, decision)
+        if not waiting.decided.done():
+            waiting.decided.set_result(decision)
 
+    def _settle_shadow(self, waiting: _Waiting, choice: Choice, decision: Decision) -> Decision:
+        """Keep account of the candidate, and say on the row where it gave no choice."""
+        candidate = choice.candidate
+        if candidate is not None:
+            name = (_SHADOW, candidate.policy_id)
+            if Reason.SHADOW_FAILED in decision.reasons:
+                self._failed(name, candidate.policy_id, Reason.SHADOW_FAILED)
+            elif decision.shadow is not None and not self._breakers.is_calm:
+                self._settle(name, failed=False)
+        is_missing = waiting.lacks_shadow or candidate is not waiting.choice.candidate
+        if is_missing and Reason.SHADOW_FAILED not in decision.reasons:
+            return replace(decision, reasons=(*decision.reasons, Reason.SHADOW_FAILED))
+        return decision
 
-def _fail(waiting: _Waiting, error: Exception) -> None:
-    if not waiting.decided.done():
-        waiting.decided.set_exception(error)
+    def _failed(self, name: Hashable, policy_id: str, reason: Reason) -> None:
+        self._metrics.policy_failures.add(policy_id, reason)
+        self._settle(name, failed=True)
+
+    def _settle(self, name: Hashable, *, failed: bool) -> None:
+        self._breakers.settle(name, failed=failed)
+        self._metrics.suspended.set(self._breakers.n_open())
 
 
 class SelectionService:
@@ -206,7 +300,10 @@ class SelectionService:
         pointer = self._pointers.current(ask.tenant, ask.discipline)
         if pointer is None:
             pointer = await asyncio.to_thread(self._pointers.load, ask.tenant, ask.discipline)
-        decision = await self._chooser.choose(choice_of(ask, pointer))
+        imposed = self._pointers.interventions.on(ask.tenant, ask.discipline)
+        decision = await self._chooser.choose(
+            choice_of(ask, pointer, imposed), lacks_shadow=pointer.lacks_shadow
+        )
         return decision_row(ask, decision, decision_id=new_decision_id(), decided_at=now())
 
 

@@ -50,8 +50,18 @@ class Metrics:
         self.responses = TallyCollector(
             "canopy_http_responses", "Responses by route and status.", ("route", "status")
         )
-        self.registry.register(self.selections)
-        self.registry.register(self.responses)
+        self.policy_failures = TallyCollector(
+            "canopy_policy_failures",
+            "Failures of policies while they scored, by policy and reason.",
+            ("policy", "reason"),
+        )
+        for collector in (self.selections, self.responses, self.policy_failures):
+            self.registry.register(collector)
+        self.suspended = Gauge(
+            "canopy_policies_suspended",
+            "Policies that failed too often in a row and are left alone now.",
+            registry=self.registry,
+        )
         self.latency = Histogram(
             "canopy_selection_seconds",
             "Time from a selection's arrival to its durable answer.",

@@ -28,8 +28,9 @@ class Changes:
         """
         self._connection.execute(text("select set_config('canopy.sweep', 'on', true)"))
         read_at = self._connection.execute(select(func.clock_timestamp())).scalar_one()
-        tenants: tuple[str, ...] = ()
+        changed_at: dict[str, datetime] = {}
         if moment is not None:
-            query = select(changes.c.tenant_id).where(changes.c.changed_at >= moment)
-            tenants = tuple(self._connection.execute(query).scalars())
-        return ChangeSet(tenants, read_at)
+            query = select(changes.c.tenant_id, changes.c.changed_at)
+            rows = self._connection.execute(query.where(changes.c.changed_at >= moment))
+            changed_at = {row.tenant_id: row.changed_at for row in rows}
+        return ChangeSet(changed_at, read_at)

@@ -1,5 +1,6 @@
 """Rows of control: what people impose, who may ask, and what changed; as `rows` for the record."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -78,9 +79,10 @@ class ChangeSet:
     """Who changed.
 
     Attributes:
-        tenants: Owners of a pointer, intervention, key or catalog that changed.
+        changed_at: Owners of a pointer, intervention, key or catalog that changed, each with the
+            time of its last change.
         read_at: The server's time of the look.
     """
 
-    tenants: tuple[str, ...]
+    changed_at: Mapping[str, datetime]
     read_at: datetime

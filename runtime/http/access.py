@@ -7,6 +7,7 @@ from typing import Any
 import structlog
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from runtime.http.guard import KEY_ID, N_ITEMS, TENANT
 from runtime.telemetry import TallyCollector
 
 
@@ -50,4 +51,7 @@ class AccessLog:
                 path=scope["path"],
                 status=status,
                 ms=round((perf_counter() - started_s) * 1e3, 3),
+                tenant=scope.get(TENANT),
+                key=scope.get(KEY_ID),
+                items=scope.get(N_ITEMS),
             )

@@ -16,6 +16,7 @@ from runtime.bootstrap import Runtime
 from runtime.http import decisions, health, outcomes, selections
 from runtime.http.access import AccessLog
 from runtime.http.problems import Failure, failure_of
+from runtime.http.responses import SECURITY
 from runtime.http.schemas import (
     OutcomeBatch,
     OutcomeReport,
@@ -106,6 +107,13 @@ def _documented(app: FastAPI) -> Callable[[], dict[str, Any]]:
         )
         for name, schema in found["$defs"].items():
             schemas.setdefault(name, schema)
+        document["components"]["securitySchemes"] = {
+            SECURITY: {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "A key of `canopy key create`.",
+            }
+        }
         return document
 
     return openapi

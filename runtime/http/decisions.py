@@ -7,6 +7,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import TypeAdapter
 
+from canopy.domain.access import Scope
 from canopy.domain.errors import NotFoundError
 from canopy.storage.rows import DecisionRow, OutcomeRow
 from canopy.storage.unit_of_work import UnitOfWork
@@ -14,9 +15,11 @@ from policy.catalog import Catalog, parse_catalog
 from runtime.bootstrap import runtime_of
 from runtime.episodes import by_plan, masked_plans
 from runtime.http.bodies import read_body
-from runtime.http.responses import json_response, problem_responses, takes
+from runtime.http.guard import admit, identified
+from runtime.http.responses import GUARDED, guarded_responses, json_response, takes
 from runtime.http.schemas import (
     AnsweredVersions,
+    Correction,
     MaskedPlan,
     Name,
     OutcomeRecorded,
@@ -33,10 +36,12 @@ router = APIRouter()
     "/v1/decisions/{decision_id}",
     summary="Read a decision",
     response_model=None,
-    responses={200: {"model": StoredDecision}, **problem_responses(400, 404, 503)},
+    responses={200: {"model": StoredDecision}, **guarded_responses(400, 404, 503)},
+    openapi_extra=GUARDED,
 )
 async def read(request: Request, decision_id: UUID, tenant: Annotated[Name, Query()]) -> Response:
     """The stored decision, its distribution, what was masked and why, and its outcomes."""
+    admit(request, await identified(request), tenant, Scope.READ)
     database = runtime_of(request.app).database
 
     def load() -> StoredDecision:
@@ -51,19 +56,21 @@ async def read(request: Request, decision_id: UUID, tenant: Annotated[Name, Quer
     "/v1/decisions/{decision_id}/served",
     summary="Say what was served after all",
     response_model=None,
-    responses={200: {"model": StoredDecision}, **problem_responses(400, 404, 413, 503)},
+    responses={200: {"model": StoredDecision}, **guarded_responses(400, 404, 413, 503)},
     openapi_extra=takes(ServedReport),
 )
 async def correct(request: Request, decision_id: UUID) -> Response:
-    """Take the propensity back where another plan was served than the one drawn."""
+    """Take the propensity back where what was served is not what was drawn."""
+    permit = await identified(request)
     report = _served.validate_json(await read_body(request))
+    admit(request, permit, report.tenant, Scope.CORRECT)
     database = runtime_of(request.app).database
 
     def write() -> StoredDecision:
         with database.unit_of_work(report.tenant) as work:
             row = _required(work, decision_id)
-            if row.plan != report.plan:
-                work.decisions.mark_not_served(decision_id)
+            if report.imposed or row.plan != report.plan:
+                work.decisions.mark_not_served(decision_id, report.plan)
             return _document(work, decision_id)
 
     document = await asyncio.to_thread(write)
@@ -95,6 +102,7 @@ def _document(work: UnitOfWork, decision_id: UUID) -> StoredDecision:
         served=row.served,
         mode=row.mode.value if row.mode else None,
         arm=row.arm.value if row.arm else None,
+        arm_share=row.arm_share,
         reasons=list(row.reasons),
         versions=AnsweredVersions(
             catalog=row.catalog_hash,
@@ -113,6 +121,10 @@ def _document(work: UnitOfWork, decision_id: UUID) -> StoredDecision:
         masked_by=masked.by_reason if masked else {},
         context=dict(row.context),
         reserved=row.reserved,
+        corrections=[
+            Correction(plan=one.plan, reported_at=one.reported_at)
+            for one in work.decisions.corrections(decision_id)
+        ],
         outcomes=[_outcome(outcome) for outcome in work.outcomes.of(decision_id)],
     )
 

@@ -5,6 +5,7 @@ import asyncio
 from fastapi import APIRouter, Request, Response
 from pydantic import TypeAdapter
 
+from canopy.domain.access import Scope
 from canopy.domain.clock import now
 from canopy.domain.episode import Outcome
 from canopy.domain.errors import CanopyError
@@ -12,8 +13,9 @@ from canopy.storage.database import Database
 from canopy.storage.unit_of_work import UnitOfWork
 from runtime.bootstrap import runtime_of
 from runtime.http.bodies import Shape, read_body
+from runtime.http.guard import admit, identified, screened
 from runtime.http.problems import Failure, failure_of
-from runtime.http.responses import batch_response, json_response, problem_responses, takes
+from runtime.http.responses import batch_response, guarded_responses, json_response, takes
 from runtime.http.schemas import (
     OutcomeBatch,
     OutcomeBatchAnswer,
@@ -33,17 +35,20 @@ router = APIRouter()
     response_model=None,
     responses={
         200: {"model": OutcomeRecorded | OutcomeBatchAnswer},
-        **problem_responses(400, 404, 413, 503),
+        **guarded_responses(400, 404, 413, 503),
     },
     openapi_extra=takes(OutcomeReport, OutcomeBatch),
 )
 async def report(request: Request) -> Response:
     """Record one measurement, or one per item."""
+    permit = await identified(request)
     database = runtime_of(request.app).database
     parsed = _shape.read(await read_body(request))
     if isinstance(parsed, OutcomeReport):
+        admit(request, permit, parsed.tenant, Scope.OUTCOME)
         return json_response(_dump(await asyncio.to_thread(_record, database, parsed)))
-    return batch_response(await asyncio.to_thread(_record_items, database, parsed))
+    items = screened(request, permit, parsed, Scope.OUTCOME)
+    return batch_response(await asyncio.to_thread(_record_items, database, items))
 
 
 def _record_items(database: Database, items: list[OutcomeReport | Failure]) -> list[bytes]:

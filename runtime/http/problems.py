@@ -1,6 +1,7 @@
 """Errors as the HTTP surface words them: a stable code, what is wrong, and where."""
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Final
 
 import structlog
@@ -10,23 +11,32 @@ from starlette.responses import Response
 from canopy.domain.errors import (
     BodyTooLargeError,
     CanopyError,
+    ForbiddenError,
     InputError,
     NotFoundError,
     ProtectedRowError,
+    RateLimitedError,
     RequestConflictError,
     RequestInFlightError,
     ServiceUnreachableError,
+    UnauthorizedError,
 )
 from runtime.http.schemas import Problem
 
 MEDIA_TYPE: Final = "application/problem+json"
-RETRY_AFTER_S: Final = "1"
+RETRY_AFTER_S: Final = 1
+
+_UNAUTHORIZED: Final = 401
+_PASSING: Final = (RequestInFlightError, ProtectedRowError, ServiceUnreachableError)
 
 _CODES: Final[tuple[tuple[type[Exception], int, str], ...]] = (
+    (UnauthorizedError, 401, "unauthorized"),
+    (ForbiddenError, 403, "forbidden"),
     (NotFoundError, 404, "not_found"),
     (RequestInFlightError, 409, "in_flight"),
     (ProtectedRowError, 409, "protected"),
     (RequestConflictError, 422, "request_conflict"),
+    (RateLimitedError, 429, "rate_limited"),
     (ServiceUnreachableError, 503, "unreachable"),
     (ValidationError, 400, "bad_request"),
     (CanopyError, 400, "bad_request"),
@@ -38,10 +48,18 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A problem with the status it travels under."""
+    """A problem with the status it travels under.
+
+    Attributes:
+        status: The HTTP status.
+        problem: What is wrong.
+        retry_after_s: Whole seconds after which asking again makes sense; None where it makes
+            none.
+    """
 
     status: int
     problem: Problem
+    retry_after_s: int | None = None
 
     def body(self) -> bytes:
         """The problem as JSON."""
@@ -50,8 +68,10 @@ class Failure:
     def response(self) -> Response:
         """The problem as a whole response."""
         response = Response(self.body(), status_code=self.status, media_type=MEDIA_TYPE)
-        if self.status in {409, 503}:
-            response.headers["Retry-After"] = RETRY_AFTER_S
+        if self.retry_after_s is not None:
+            response.headers["Retry-After"] = str(self.retry_after_s)
+        if self.status == _UNAUTHORIZED:
+            response.headers["WWW-Authenticate"] = "Bearer"
         return response
 
 
@@ -70,10 +90,17 @@ def failure_of(error: Exception, *, place: str | None = None) -> Failure:
     for kind, status, code in _CODES:
         if isinstance(error, kind):
             where = _joined(place, _place(error))
-            return Failure(status, Problem(error=code, message=_message(error), place=where))
+            problem = Problem(error=code, message=_message(error), place=where)
+            return Failure(status, problem, _retry_after_s(error))
     _log.error("unforeseen", exc_info=error)
     message = "Something failed here that nobody foresaw; the log of the process tells more."
     return Failure(500, Problem(error="internal", message=message, place=place))
+
+
+def _retry_after_s(error: Exception) -> int | None:
+    if isinstance(error, RateLimitedError):
+        return max(1, ceil(error.retry_after_s))
+    return RETRY_AFTER_S if isinstance(error, _PASSING) else None
 
 
 def _place(error: Exception) -> str | None:

@@ -217,12 +217,29 @@ class OutcomeBatchAnswer(BaseModel):
 
 
 class ServedReport(BaseModel):
-    """What the caller served after all."""
+    """What the caller served after all.
+
+    Attributes:
+        tenant: Whose decision.
+        plan: The plan served.
+        imposed: True where the plan was not taken from the answer, even if it happens to be the
+            same one: it was then not drawn, and the row leaves off-policy estimates.
+    """
 
     model_config = _config({"tenant": "acme", "plan": EXAMPLE_PLAN})
 
     tenant: Name
     plan: PlanId
+    imposed: bool = False
+
+
+class Correction(BaseModel):
+    """A plan that was served instead of the one in the answer."""
+
+    model_config = ConfigDict(frozen=True)
+
+    plan: str
+    reported_at: datetime
 
 
 class MaskedPlan(BaseModel):
@@ -246,6 +263,7 @@ class StoredDecision(BaseModel):
         n_masked: How many plans could not be served.
         masked: Up to 256 of them, in catalog order.
         masked_by: How many plans each reason masked.
+        corrections: What was served instead, oldest first.
         outcomes: Every measurement, oldest first.
     """
 
@@ -263,6 +281,7 @@ class StoredDecision(BaseModel):
     served: bool
     mode: str | None
     arm: str | None
+    arm_share: float | None
     reasons: list[str]
     versions: AnsweredVersions
     u: float | None
@@ -276,6 +295,7 @@ class StoredDecision(BaseModel):
     masked_by: dict[str, int]
     context: dict[str, Any]
     reserved: bool
+    corrections: list[Correction]
     outcomes: list[OutcomeRecorded]
 
 

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
+from canopy.domain.access import Scope
 from canopy.domain.episode import EpisodeKind
 from canopy.domain.errors import BodyTooLargeError, InputError
 from canopy.domain.ids import content_hash
@@ -14,8 +15,9 @@ from canopy.storage.rows import DecisionRow
 from runtime.bootstrap import runtime_of
 from runtime.episodes import Ask
 from runtime.http.bodies import Shape, read_body
+from runtime.http.guard import admit, identified, screened
 from runtime.http.problems import Failure, failure_of
-from runtime.http.responses import batch_response, json_response, problem_responses, takes
+from runtime.http.responses import batch_response, guarded_responses, json_response, takes
 from runtime.http.schemas import (
     AnsweredVersions,
     Selection,
@@ -40,18 +42,23 @@ router = APIRouter()
     response_model=None,
     responses={
         200: {"model": SelectionAnswer | SelectionBatchAnswer},
-        **problem_responses(400, 404, 409, 413, 422, 503),
+        **guarded_responses(400, 404, 409, 413, 422, 503),
     },
     openapi_extra=takes(Selection, SelectionBatch),
 )
 async def select(request: Request) -> Response:
     """Choose one plan, or one per item; answered once the decision is durable."""
+    permit = await identified(request)
     service = runtime_of(request.app).selections
     parsed = _shape.read(await read_body(request))
     if isinstance(parsed, Selection):
+        admit(request, permit, parsed.tenant, Scope.SELECT)
         return json_response(_dump(answer_of(await service.select(ask_of(parsed)))))
     bodies = await asyncio.gather(
-        *(_select_item(service, place, item) for place, item in enumerate(parsed))
+        *(
+            _select_item(service, place, item)
+            for place, item in enumerate(screened(request, permit, parsed, Scope.SELECT))
+        )
     )
     return batch_response(bodies)
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -75,7 +76,8 @@ def serve(
             announce(_address(bound))
 
     try:
-        app = build_app(open_runtime(settings), on_started)
+        runtime = open_runtime(settings, is_public=not _is_loopback(bound))
+        app = build_app(runtime, on_started)
         _run(_Server(_configured(app)), bound)
     finally:
         bound.close()
@@ -211,6 +213,10 @@ def _bind(host: str, port: int) -> socket.socket:
             f"{host}:{port}", f"cannot be bound: {error.strerror}.", "Choose another port."
         ) from error
     return bound
+
+
+def _is_loopback(bound: socket.socket) -> bool:
+    return ip_address(bound.getsockname()[0]).is_loopback
 
 
 def _address(bound: socket.socket) -> str:

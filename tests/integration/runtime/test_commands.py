@@ -175,7 +175,7 @@ def test_select_prints_what_the_service_would_draw_and_records_nothing(
 ):
     policy = make_policy(seed=1)
     point(policy)
-    served.runtime.pointers.refresh()
+    served.runtime.pointers.sweep()
     context = tmp_path / "context.json"
     context.write_text('{"budget": 1, "channel": "chat"}')
     chosen = canopy(
@@ -203,7 +203,7 @@ def test_select_prints_what_the_service_would_draw_and_records_nothing(
 def test_replay_redraws_to_the_bit(canopy, served, make_policy, point):
     doctrine = served.select("r-1").json()["decision_id"]
     point(make_policy(seed=1))
-    served.runtime.pointers.refresh()
+    served.runtime.pointers.sweep()
     drawn = served.select("r-2").json()["decision_id"]
     imposed = served.select("r-3", override="tone=warm,length=short").json()["decision_id"]
     for decision_id in (doctrine, drawn):
@@ -228,7 +228,7 @@ def test_replay_over_many_plans_recomputes_and_checks_the_digest(
         "default: f=l0\n"
     )
     point(make_policy(seed=1, text=text))
-    served.runtime.pointers.refresh()
+    served.runtime.pointers.sweep()
     decision_id = served.select().json()["decision_id"]
     found = canopy("policy", "replay", decision_id, "--tenant", "acme", "--json")
     assert found["source"] == "recomputed"
@@ -238,7 +238,7 @@ def test_replay_over_many_plans_recomputes_and_checks_the_digest(
 
 def test_served_episodes_come_back_as_a_log(canopy, served, make_policy, point, tmp_path):
     point(make_policy(seed=1))
-    served.runtime.pointers.refresh()
+    served.runtime.pointers.sweep()
     for number in range(30):
         answer = served.select(f"r-{number}", unit_id=f"u-{number}").json()
         served.client.post(

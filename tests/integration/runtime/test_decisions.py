@@ -37,7 +37,7 @@ def test_a_decision_reads_back_with_its_distribution_and_why_plans_were_masked(s
 
 def test_the_candidates_choice_reads_back_apart(served, make_policy, point):
     point(None, make_policy(seed=3), Mode.OBSERVATION)
-    served.runtime.pointers.refresh()
+    served.runtime.pointers.sweep()
     found = read(served, served.select().json()["decision_id"]).json()
     assert found["shadow"][found["shadow_plan"]] > 0
     assert found["shadow"] != found["distribution"]

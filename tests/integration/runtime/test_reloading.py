@@ -81,7 +81,7 @@ def test_a_newer_catalog_is_chosen_from_where_no_policy_serves(served, store_cat
         "discipline: public_copy\nversion: 2\nfactors:\n"
         "  tone: {levels: [warm, cold]}\ndefault: tone=cold\n"
     )
-    served.runtime.pointers.refresh()
+    served.runtime.pointers.sweep()
     answer = served.select("r-2").json()
     assert answer["versions"]["catalog"] == newer.content_hash
     assert answer["plan"] == "tone=cold"
@@ -96,7 +96,7 @@ def test_a_champion_that_cannot_be_loaded_serves_the_default_plan(
     with psycopg.connect(fresh_database.admin) as admin:
         admin.execute("update policies set archive = substring(archive from 1 for 2000)")
     point(policy)
-    served.runtime.pointers.refresh()
+    served.runtime.pointers.sweep()
     answer = served.select().json()
     assert answer["reasons"] == ["policy_unavailable"]
     assert answer["plan"] == catalog.plan_ids[catalog.default]
@@ -107,7 +107,7 @@ def test_a_champion_that_cannot_be_loaded_serves_the_default_plan(
 def test_a_damaged_cache_heals_from_the_record(served, settings, make_policy, point, running):
     policy = make_policy(seed=1)
     point(policy)
-    served.runtime.pointers.refresh()
+    served.runtime.pointers.sweep()
     (folder,) = (settings.home / "cache" / "policies").iterdir()
     weights = folder / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"?")
@@ -118,9 +118,9 @@ def test_a_damaged_cache_heals_from_the_record(served, settings, make_policy, po
 def test_a_candidate_of_another_catalog_is_not_compared(served, make_policy, point):
     other = make_policy(seed=1, text=OTHER)
     point(make_policy(seed=2), other, Mode.OBSERVATION)
-    served.runtime.pointers.refresh()
+    served.runtime.pointers.sweep()
     answer = served.select().json()
-    assert answer["reasons"] == ["drawn"]
+    assert answer["reasons"] == ["drawn", "shadow_failed"]
     found = served.client.get(
         f"/v1/decisions/{answer['decision_id']}", params={"tenant": "acme"}
     ).json()

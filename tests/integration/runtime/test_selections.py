@@ -52,7 +52,7 @@ def test_the_row_holds_what_the_answer_says_and_what_it_was_drawn_from(served, d
 def test_a_champion_serves_what_select_draws_under_the_same_key(served, make_policy, point):
     champion = make_policy(seed=3)
     point(champion)
-    served.runtime.pointers.refresh()
+    served.runtime.pointers.sweep()
     asked = {"budget": 5, "channel": "chat"}
     for number in range(8):
         answer = served.select(f"r-{number}", context=asked).json()
@@ -71,7 +71,7 @@ def test_a_candidate_in_observation_is_logged_beside_and_never_served(
 ):
     candidate = make_policy(seed=3)
     point(None, candidate, Mode.OBSERVATION)
-    served.runtime.pointers.refresh()
+    served.runtime.pointers.sweep()
     answer = served.select().json()
     assert answer["mode"] == "observation"
     assert answer["reasons"] == ["doctrine"]
@@ -93,7 +93,7 @@ def test_the_same_request_reads_the_same_answer_to_the_byte(served, database):
 def test_a_retry_reads_its_answer_although_the_champion_changed(served, make_policy, point):
     first = served.select()
     point(make_policy(seed=5))
-    served.runtime.pointers.refresh()
+    served.runtime.pointers.sweep()
     assert served.select().content == first.content
 
 
@@ -103,7 +103,7 @@ def test_a_retry_reads_its_answer_although_the_plan_it_names_is_gone(
     first = served.select(allowed=["tone=plain,length=medium"])
     smaller = make_policy(seed=5, text=SMALLER)
     point(smaller)
-    served.runtime.pointers.refresh()
+    served.runtime.pointers.sweep()
     assert served.select(allowed=["tone=plain,length=medium"]).content == first.content
     other = served.select("r-2", allowed=["tone=plain,length=medium"])
     assert other.status_code == 400
@@ -281,7 +281,7 @@ def test_one_context_of_a_wrong_type_does_not_fail_its_neighbours(
     served, asking, make_policy, point
 ):
     point(make_policy(seed=1))
-    served.runtime.pointers.refresh()
+    served.runtime.pointers.sweep()
     items = [asking(f"n-{n}") for n in range(6)]
     items[3]["context"] = {"budget": "much"}
     found = served.client.post("/v1/selections", json={"items": items}).json()["items"]

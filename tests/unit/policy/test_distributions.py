@@ -13,7 +13,7 @@ from canopy.domain.errors import (
     RangeError,
     ShapeMismatchError,
 )
-from policy.distributions import doctrine, draw, greedy, running_sums
+from policy.distributions import doctrine, draw, greedy, pick, picked
 from policy.selector import distribution
 
 INF, NAN = math.inf, math.nan
@@ -187,7 +187,19 @@ def test_a_doctrine_over_nothing_is_refused():
         doctrine(None, 0, np.array([True]), 1.1)
 
 
-def test_running_sums_and_greedy_choices_go_along_the_plans():
-    rows = np.array([[0.25, 0.25, 0.5], [0.5, 0.5, 0.0]])
-    assert running_sums(rows).tolist() == [[0.25, 0.5, 1.0], [0.5, 1.0, 1.0]]
-    assert greedy(rows).tolist() == [2, 0]
+def test_greedy_choices_go_along_the_plans():
+    assert greedy(np.array([[0.25, 0.25, 0.5], [0.5, 0.5, 0.0]])).tolist() == [2, 0]
+
+
+@pytest.mark.parametrize("n", [4096, 5000, 100_003])
+def test_a_long_row_is_drawn_from_as_its_running_sum_says(n):
+    rng = np.random.default_rng(n)
+    row = rng.exponential(size=n) * (rng.random(n) < 0.7)
+    row[rng.integers(n - 300)] = 50.0
+    row /= row.sum()
+    cumulated = row.cumsum()
+    edges = cumulated[rng.integers(n, size=300)]
+    near = [np.nextafter(edges, 0), edges, np.nextafter(edges, 1)]
+    for u in np.concatenate([rng.random(2000), *near, [0.0, 1 - 2**-53]]).tolist():
+        if u < 1:
+            assert picked(row, u) == pick(row, cumulated, u)

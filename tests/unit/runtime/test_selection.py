@@ -15,6 +15,7 @@ from canopy.domain.errors import (
 )
 from canopy.storage.rows import Written
 from policy.selector import select_many
+from runtime.interventions import Interventions
 from runtime.pointers import Pointer
 from runtime.selection import TICK_LIMIT, Chooser, SelectionService, choice_of
 from runtime.telemetry import Metrics
@@ -25,6 +26,7 @@ class MemoryPointers:
 
     def __init__(self, catalog):
         self.pointer = Pointer("fleet", 0, Mode.ON, catalog, None, None)
+        self.interventions = Interventions()
 
     def current(self, tenant, discipline):
         return self.pointer
