@@ -15,6 +15,7 @@ from canopy.storage.rows import PolicyState
 from eval.cli import account, chosen_gate, show_report
 from eval.promotion import promote
 from policy.modes import Change, transition
+from runtime.inspection import state_document
 from runtime.transitions import lower, mode_of, set_share
 
 NONE = "none"
@@ -88,18 +89,6 @@ def policy_mode(
         emit_facts(f"{discipline} of {tenant}", state_document(state))
     if report is not None and not report.passed:
         raise click.exceptions.Exit(EXIT_REFUSED)
-
-
-def state_document(state: PolicyState) -> dict[str, object]:
-    """What serves, as plain values."""
-    return {
-        "champion": state.champion,
-        "candidate": state.candidate,
-        "mode": state.mode.value,
-        "canary_share": state.canary_share,
-        "canary_salt": state.canary_salt,
-        "version": state.version,
-    }
 
 
 def _candidate(state: PolicyState) -> str:

@@ -12,7 +12,8 @@ from canopy.output import emit_facts, emit_json, emit_table, json_option, note
 from canopy.settings import Settings, load_settings
 from canopy.storage.database import Database
 from runtime.bootstrap import POLICY_CACHE
-from runtime.inspection import Described, describe_policy, list_policies
+from runtime.inspection import Described, describe_policy, list_policies, state_document
+from runtime.intervention_cli import intervention_document
 from runtime.preview import DecisionDocument, Preview, preview, read_context
 from runtime.registry import is_artifact_folder, resolve_policy
 from runtime.replay import replay, stored_decision
@@ -85,8 +86,15 @@ def policy_list(*, tenant: str, discipline: str | None, config: Path | None, as_
         database.unit_of_work(tenant) as work,
     ):
         rows = list_policies(work, discipline)
+        states = [state_document(state) for state in work.states.all()]
+        standing = [intervention_document(row) for row in work.interventions.standing()]
     if as_json:
-        emit_json({"tenant": tenant, "policies": [row.document() for row in rows]})
+        emit_json({
+            "tenant": tenant,
+            "policies": [row.document() for row in rows],
+            "states": states,
+            "interventions": standing,
+        })
         return
     emit_table(
         f"Policies of {tenant}",
@@ -104,6 +112,14 @@ def policy_list(*, tenant: str, discipline: str | None, config: Path | None, as_
         ],
         caption=None if rows else "None is registered. `canopy policy promote` registers one.",
     )
+    if states:
+        _show_rows("Serves", states)
+    if standing:
+        _show_rows("Stops and pins", standing)
+
+
+def _show_rows(title: str, rows: list[dict[str, Any]]) -> None:
+    emit_table(title, list(rows[0]), [list(row.values()) for row in rows])
 
 
 def _objective(stated: Any) -> Any:
@@ -205,6 +221,7 @@ def policy_verify(*, policy: str, tenant: str, config: Path | None, as_json: boo
 @click.option("--request-id", help="What the draw is derived from; default: a fresh one.")
 @click.option("--allowed", multiple=True, help="A plan that is possible now; repeat for more.")
 @click.option("--override", help="A plan to impose.")
+@click.option("--unit", default="", help="Whom it is for: decides the side of a canary.")
 @_config_option
 @json_option
 def policy_select(
@@ -216,10 +233,15 @@ def policy_select(
     request_id: str | None,
     allowed: tuple[str, ...],
     override: str | None,
+    unit: str,
     config: Path | None,
     as_json: bool,
 ) -> None:
-    """Choose as POLICY, or a discipline, would, and print it whole; nothing is recorded."""
+    """Choose as POLICY, or a discipline, would, and say why; nothing is recorded.
+
+    Prints the distribution, the reason of every masked plan, and what each factor adds to the
+    score of the plan drawn.
+    """
     configure_logging(logging.WARNING)
     decision = preview(
         load_settings(config).settings,
@@ -231,6 +253,7 @@ def policy_select(
             request_id=request_id,
             allowed=allowed or None,
             override=override,
+            unit_id=unit,
         ),
     )
     if as_json:
@@ -241,7 +264,7 @@ def policy_select(
 
 def _show_decision(decision: DecisionDocument) -> None:
     facts = decision.document
-    whole = ("distribution", "shadow", "masked", "versions")
+    whole = ("distribution", "shadow", "masked", "versions", "contributions")
     shown = {name: value for name, value in facts.items() if name not in whole}
     emit_facts("Decision (not recorded)", shown | facts["versions"])
     distribution: dict[str, float] = facts["distribution"] or {}
@@ -252,6 +275,15 @@ def _show_decision(decision: DecisionDocument) -> None:
         likeliest,
         caption=f"{len(likeliest)} likeliest of {facts['n_plans']} plans; --json prints all.",
     )
+    if facts["contributions"]:
+        emit_table(
+            f"What the choice of {facts['plan']} gains, against the mean of the feasible plans",
+            ("factors", "levels", "logit", "against the mean"),
+            [
+                (" x ".join(c["factors"]), " x ".join(c["levels"]), c["logit"], c["against_mean"])
+                for c in sorted(facts["contributions"], key=lambda c: -abs(c["against_mean"]))
+            ],
+        )
     if facts["masked"]:
         emit_table("Masked", ("plan", "because"), list(facts["masked"].items())[:SHOWN_PLANS])
 

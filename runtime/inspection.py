@@ -78,6 +78,20 @@ def role_in(state: PolicyState, policy_id: str) -> str | None:
     return None
 
 
+def state_document(state: PolicyState) -> dict[str, Any]:
+    """What serves a discipline, as plain values."""
+    return {
+        "discipline": state.discipline,
+        "owner": state.tenant_id,
+        "champion": state.champion,
+        "candidate": state.candidate,
+        "mode": state.mode.value,
+        "canary_share": state.canary_share,
+        "canary_salt": state.canary_salt,
+        "version": state.version,
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Described:
     """Everything there is to say about one policy.

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from canopy.domain.errors import InputError
 from canopy.domain.intervention import EVERY_DISCIPLINE
 from canopy.domain.tenant import FLEET
 from canopy.output import emit_facts, emit_json, json_option
@@ -15,7 +14,7 @@ from canopy.settings import load_settings
 from canopy.storage.control_rows import InterventionRow
 from canopy.storage.database import Database
 from canopy.storage.unit_of_work import UnitOfWork
-from policy.catalog import Catalog, parse_catalog
+from runtime.catalog_changes import catalog_in_force
 
 _tenant_option: Callable[[Any], Any] = click.option(
     "--tenant", default=FLEET, show_default=True, help="On whose behalf; the fleet is everybody."
@@ -157,7 +156,7 @@ def policy_pin(
     """Serve PLAN to everybody until it is unpinned; its rows carry no propensity."""
 
     def act(work: UnitOfWork) -> InterventionRow:
-        _catalog_in_force(work, discipline).index(plan)
+        catalog_in_force(work, discipline).index(plan)
         return work.interventions.set_pin(
             discipline, plan=plan, actor=actor or account(), reason=reason
         )
@@ -190,23 +189,3 @@ def policy_unpin(
         ),
         as_json=as_json,
     )
-
-
-def _catalog_in_force(work: UnitOfWork, discipline: str) -> Catalog:
-    """The catalog that the discipline chooses from now.
-
-    Raises:
-        InputError: If the discipline has none.
-    """
-    state = work.states.get(discipline)
-    catalog_hash = state.catalog_hash
-    if state.champion is not None:
-        catalog_hash = work.policies.get(state.champion).catalog_hash
-    row = work.catalogs.latest(discipline) if catalog_hash is None else None
-    if catalog_hash is not None:
-        row = work.catalogs.get(catalog_hash)
-    if row is None:
-        raise InputError(
-            f"--discipline {discipline}", "it has no catalog.", "See `canopy policy list`."
-        )
-    return parse_catalog(row.text, f"catalog {row.catalog_hash}")

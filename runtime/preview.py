@@ -2,24 +2,27 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
-from canopy.domain.decision import Decision
+from canopy.domain.decision import Decision, Reason
+from canopy.domain.episode import EpisodeKind
 from canopy.domain.errors import InputError
 from canopy.settings import Settings
 from canopy.storage.database import Database
 from policy.catalog import Catalog
+from policy.contributions import contributions
 from policy.masks import mask_context
 from policy.selector import Choice, select_many
 from runtime.bootstrap import POLICY_CACHE
-from runtime.episodes import draw_key
+from runtime.episodes import Ask, draw_key
 from runtime.pointers import Pointers
 from runtime.registry import is_artifact_folder, resolve_policy
+from runtime.selection import choice_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class Preview:
         request_id: What the draw is derived from; None takes a fresh one.
         allowed: Plans possible now; None for all.
         override: A plan to impose; None draws.
+        unit_id: Whom it is for, which decides the side of a canary.
     """
 
     tenant: str
@@ -43,6 +47,7 @@ class Preview:
     request_id: str | None
     allowed: Sequence[str] | None
     override: str | None
+    unit_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +122,27 @@ def _choice(settings: Settings, asked: Preview, key: str) -> Choice:
             allowed=asked.allowed,
             override=asked.override,
         )
+    discipline = asked.discipline or ""
     with Database.connect(settings) as database:
         pointers = Pointers(database, settings.home.joinpath(*POLICY_CACHE))
-        pointer = pointers.load(asked.tenant, asked.discipline or "")
-    return Choice(
-        catalog=pointer.catalog,
-        artifact=pointer.champion,
-        candidate=pointer.candidate,
-        mode=pointer.mode,
-        unavailable=pointer.is_unavailable,
-        context=asked.context,
-        key=key,
-        allowed=asked.allowed,
-        override=asked.override,
+        pointer = pointers.load(asked.tenant, discipline)
+    # The very same way from a request to a choice that serving takes, canary and stops included.
+    choice = choice_of(
+        Ask(
+            tenant=asked.tenant,
+            request_id="",
+            discipline=discipline,
+            unit_id=asked.unit_id,
+            context=asked.context,
+            allowed=None if asked.allowed is None else tuple(asked.allowed),
+            override=asked.override,
+            kind=EpisodeKind.SYNTHETIC,
+            body_hash="",
+        ),
+        pointer,
+        pointers.interventions.on(asked.tenant, discipline),
     )
+    return replace(choice, key=key)
 
 
 def _document(decision: Decision, catalog: Catalog, choice: Choice) -> dict[str, Any]:
@@ -142,6 +154,7 @@ def _document(decision: Decision, catalog: Catalog, choice: Choice) -> dict[str,
         "served": decision.served,
         "mode": decision.mode.value,
         "arm": decision.arm,
+        "arm_share": decision.arm_share,
         "reasons": [reason.value for reason in decision.reasons],
         "u": decision.u,
         "floor": decision.floor,
@@ -151,6 +164,7 @@ def _document(decision: Decision, catalog: Catalog, choice: Choice) -> dict[str,
         "shadow_plan": decision.shadow_plan,
         "shadow": _by_plan(decision.shadow, catalog),
         "masked": masked,
+        "contributions": _contributions(decision, choice),
         "versions": {
             "catalog": versions.catalog,
             "features": versions.features,
@@ -158,6 +172,23 @@ def _document(decision: Decision, catalog: Catalog, choice: Choice) -> dict[str,
             "kernel": versions.kernel,
         },
     }
+
+
+def _contributions(decision: Decision, choice: Choice) -> list[dict[str, Any]] | None:
+    """What each factor adds to the score of the plan drawn; None where no policy drew it."""
+    artifact = choice.artifact
+    if artifact is None or Reason.DRAWN not in decision.reasons:
+        return None
+    mask = np.asarray(decision.mask, dtype=bool)
+    return [
+        {
+            "factors": list(one.factors),
+            "levels": list(one.levels),
+            "logit": one.logit,
+            "against_mean": one.against_mean,
+        }
+        for one in contributions(artifact, choice.context, decision.action, mask)
+    ]
 
 
 def _by_plan(distribution: Any, catalog: Catalog) -> dict[str, float] | None:

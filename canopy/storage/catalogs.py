@@ -36,6 +36,29 @@ class Catalogs:
             raise NotFoundError("catalog", catalog_hash, "Store it first.")
         return row
 
+    def find(self, hash_or_prefix: str) -> CatalogRow:
+        """The version with that hash, or the only one whose hash starts so.
+
+        Raises:
+            NotFoundError: If there is none, or more than one.
+        """
+        starts_so = catalogs.c.catalog_hash.startswith(hash_or_prefix, autoescape=True)
+        query = select(catalogs.c.catalog_hash).where(starts_so).distinct().limit(2)
+        hashes = list(self._connection.execute(query).scalars()) if hash_or_prefix else []
+        if len(hashes) != 1:
+            remedy = "Give more of its hash." if hashes else "Name a file, or a stored hash."
+            raise NotFoundError("catalog", hash_or_prefix, remedy)
+        return self.get(hashes[0])
+
+    def versions(self, discipline: str) -> list[CatalogRow]:
+        """Every version of a discipline, the tenant's own and the fleet's, oldest first."""
+        rows = self._connection.execute(
+            select(catalogs)
+            .where(catalogs.c.discipline == discipline)
+            .order_by(catalogs.c.created_at, catalogs.c.catalog_hash)
+        )
+        return [CatalogRow(**row._asdict()) for row in rows]
+
     def latest(self, discipline: str) -> CatalogRow | None:
         """The newest version of a discipline: the tenant's own, else the fleet's; None if none."""
         return self._first(select(catalogs).where(catalogs.c.discipline == discipline))
