@@ -1,82 +1,23 @@
 """A selection that was answered is never lost, whatever becomes of the process."""
 
-import os
 import signal
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import httpx
 import pytest
 
-from canopy.domain.tenant import FLEET
-from canopy.storage.embedded import processes
-from policy.catalog import parse_catalog
-
 pytestmark = [pytest.mark.acceptance, pytest.mark.integration]
 
-CANOPY = Path(sys.executable).parent / "canopy"
 N_SELECTIONS = 1_000
 N_CLIENTS = 6
-CATALOG = """\
-discipline: public_copy
-version: 1
-factors:
-  tone:
-    levels:
-      warm: {doctrine: Speak like a neighbour., weight: 3}
-      plain: {doctrine: Say it once., weight: 2}
-      brisk: {doctrine: Come to the point., weight: 1}
-  length: {levels: [short, medium, long]}
-default: tone=warm,length=short
-"""
-
-
-class Server:
-    """The HTTP process of an installation, started again after it was killed."""
-
-    def __init__(self, settings, log):
-        self.home = settings.home
-        self.environment = {
-            **os.environ,
-            "CANOPY_HOME": str(settings.home),
-            "CANOPY_DATABASE_URL": settings.database_url,
-            "CANOPY_REDIS_URL": settings.redis_url,
-        }
-        self.log = log
-
-    def start(self):
-        with self.log.open("ab") as sink:
-            self.process = subprocess.Popen(
-                [CANOPY, "http"], env=self.environment, stdout=sink, stderr=sink
-            )
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            entry = processes.find(self.home, "http")
-            if entry is not None and entry.pid == self.process.pid:
-                self.address = entry.address
-                return
-            assert self.process.poll() is None, self.log.read_text()
-            time.sleep(0.02)
-        raise AssertionError(self.log.read_text())
-
-    def end(self, number):
-        self.process.send_signal(number)
-        return self.process.wait(30)
 
 
 @pytest.fixture
-def server(settings, database, tmp_path):
-    catalog = parse_catalog(CATALOG, "copy.yaml")
-    with database.unit_of_work(FLEET) as work:
-        work.catalogs.put(catalog.content_hash, catalog.discipline, "1", catalog.to_yaml())
-    server = Server(settings, tmp_path / "http.log")
-    server.start()
-    yield server
-    if server.process.poll() is None:
-        server.end(signal.SIGKILL)
+def server(make_process, stored_catalog):
+    process = make_process()
+    process.start()
+    return process
 
 
 def body(number):
