@@ -92,7 +92,10 @@ async def _fail_http(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     code = {404: "not_found", 405: "method_not_allowed"}.get(status, "bad_request")
     message = f"{request.method} {request.url.path} is not served. See /openapi.json."
-    return Failure(status, Problem(error=code, message=message, place="path")).response()
+    response = Failure(status, Problem(error=code, message=message, place="path")).response()
+    # `Allow`, which a refused method owes its caller.
+    response.headers.update(getattr(error, "headers", None) or {})
+    return response
 
 
 def _documented(app: FastAPI) -> Callable[[], dict[str, Any]]:

@@ -35,6 +35,7 @@ router = APIRouter()
 @router.get(
     "/v1/decisions/{decision_id}",
     summary="Read a decision",
+    operation_id="read_decision",
     response_model=None,
     responses={200: {"model": StoredDecision}, **guarded_responses(400, 404, 503)},
     openapi_extra=GUARDED,
@@ -55,6 +56,7 @@ async def read(request: Request, decision_id: UUID, tenant: Annotated[Name, Quer
 @router.post(
     "/v1/decisions/{decision_id}/served",
     summary="Say what was served after all",
+    operation_id="correct_decision",
     response_model=None,
     responses={200: {"model": StoredDecision}, **guarded_responses(400, 404, 413, 503)},
     openapi_extra=takes(ServedReport),

@@ -17,6 +17,7 @@ router = APIRouter()
 @router.get(
     "/healthz",
     summary="Is the process alive",
+    operation_id="healthz",
     response_model=None,
     responses={200: {"model": Health}},
 )
@@ -28,6 +29,7 @@ async def healthz() -> Response:
 @router.get(
     "/readyz",
     summary="Can the process answer selections",
+    operation_id="readyz",
     response_model=None,
     responses={200: {"model": Health}, 503: {"model": Health}},
 )
@@ -39,6 +41,7 @@ async def readyz(request: Request) -> Response:
 @router.get(
     "/metrics",
     summary="Figures for Prometheus",
+    operation_id="metrics",
     response_model=None,
     responses={200: {"content": {"text/plain": {}}}},
 )

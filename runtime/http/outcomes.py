@@ -32,6 +32,7 @@ router = APIRouter()
 @router.post(
     "/v1/outcomes",
     summary="Report what became of a decision",
+    operation_id="report_outcome",
     response_model=None,
     responses={
         200: {"model": OutcomeRecorded | OutcomeBatchAnswer},

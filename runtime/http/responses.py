@@ -15,6 +15,21 @@ SECURITY: Final = "key"
 GUARDED: Final[dict[str, Any]] = {"security": [{SECURITY: []}, {}]}
 """The OpenAPI entry of a route that asks for a key, where keys are required."""
 
+_OF_ANSWER: Final = {"decision_id": "$response.body#/decision_id"}
+DECISION_LINKS: Final[dict[str, Any]] = {
+    "decision": {
+        "operationId": "read_decision",
+        "parameters": _OF_ANSWER | {"tenant": "$request.body#/tenant"},
+        "description": "The decision as it is recorded.",
+    },
+    "served": {
+        "operationId": "correct_decision",
+        "parameters": _OF_ANSWER,
+        "description": "Say that something else was served.",
+    },
+}
+"""Where an answered selection leads, as the OpenAPI document says it."""
+
 _RETRY_AFTER: Final = {409, 429, 503}
 _GUARD: Final = (401, 403, 429)
 _MEANINGS: Final = {

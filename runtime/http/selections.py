@@ -17,7 +17,13 @@ from runtime.episodes import Ask
 from runtime.http.bodies import Shape, read_body
 from runtime.http.guard import admit, identified, screened
 from runtime.http.problems import Failure, failure_of
-from runtime.http.responses import batch_response, guarded_responses, json_response, takes
+from runtime.http.responses import (
+    DECISION_LINKS,
+    batch_response,
+    guarded_responses,
+    json_response,
+    takes,
+)
 from runtime.http.schemas import (
     AnsweredVersions,
     Selection,
@@ -39,9 +45,10 @@ router = APIRouter()
 @router.post(
     "/v1/selections",
     summary="Choose a plan",
+    operation_id="select",
     response_model=None,
     responses={
-        200: {"model": SelectionAnswer | SelectionBatchAnswer},
+        200: {"model": SelectionAnswer | SelectionBatchAnswer, "links": DECISION_LINKS},
         **guarded_responses(400, 404, 409, 413, 422, 503),
     },
     openapi_extra=takes(Selection, SelectionBatch),
