@@ -78,9 +78,9 @@ def asking_fixture():
 
 
 @contextmanager
-def running(settings):
+def running(settings, port=0):
     runtime = open_runtime(settings)
-    bound = socket.create_server(("127.0.0.1", 0))
+    bound = socket.create_server(("127.0.0.1", port))
     config = uvicorn.Config(
         build_app(runtime), loop="uvloop", http="httptools", ws="none",
         access_log=False, log_config=None,
