@@ -83,16 +83,18 @@ class Assessment:
 
 def judged(sample: Sample, estimators: Sequence[str]) -> dict[str, Judged]:
     """Estimates by short name, each refused or not; no intervals."""
-    overlap = _overlap_refusal(sample)
+    uncovered, overlap = _coverage_refusal(sample), _mean_weight_refusal(sample)
     found: dict[str, Judged] = {}
     for name in estimators:
         result = estimate(name, sample)
         if isinstance(result, str):
             found[name] = Judged(None, result)
         else:
-            found[name] = Judged(
-                result, result.reason or (overlap if name != MODEL_ALONE else None)
-            )
+            is_weighted = name != MODEL_ALONE
+            # First what names its remedy: where no plan of the target was ever logged, that every
+            # weight is 0 says less.
+            weighted = (uncovered or result.reason or overlap) if is_weighted else result.reason
+            found[name] = Judged(result, weighted)
     return found
 
 
@@ -165,7 +167,17 @@ def _difference(
     )
 
 
-def _overlap_refusal(sample: Sample) -> str | None:
+def _coverage_refusal(sample: Sample) -> str | None:
+    mass = sample.unsupported_mass
+    if mass is None or mass <= MAX_UNSUPPORTED:
+        return None
+    return (
+        f"{mass:.1%} of the target's probability lies on plans that are never logged. Log with "
+        "overlap: give the catalog's levels doctrine weights, or serve a policy with a floor."
+    )
+
+
+def _mean_weight_refusal(sample: Sample) -> str | None:
     if not sample.n:
         return None
     mass = sample.unsupported_mass
@@ -185,8 +197,6 @@ def _overlap_refusal(sample: Sample) -> str | None:
                 "propensities or target probabilities are not what they claim to be, or rows "
                 "are missing."
             )
-    if mass is not None and mass > MAX_UNSUPPORTED:
-        return f"{mass:.1%} of the target's probability lies on plans that are never logged."
     return None
 
 
