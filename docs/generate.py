@@ -15,7 +15,7 @@ import click
 import yaml
 
 from canopy.cli import COMMAND_GROUP
-from canopy.domain import decision, episode, errors, evidence
+from canopy.domain import access, decision, episode, errors, evidence, intervention
 from canopy.logs import schema
 from canopy.settings import Settings
 from canopy.storage import tables
@@ -61,9 +61,17 @@ def log_columns() -> Iterator[str]:
 
 
 def words() -> Iterator[str]:
-    """Every reason, mode, arm, kind and tier that a row may carry."""
+    """Every reason, mode, arm, kind, scope and tier that a row may carry."""
     yield "# Words on rows\n"
-    for enum in (decision.Reason, decision.Mode, decision.Arm, episode.EpisodeKind, evidence.Tier):
+    for enum in (
+        decision.Reason,
+        decision.Mode,
+        decision.Arm,
+        intervention.InterventionKind,
+        access.Scope,
+        episode.EpisodeKind,
+        evidence.Tier,
+    ):
         yield f"## {enum.__name__}\n\n{first_line(enum)}\n"
         meanings = member_lines(enum)
         yield (
