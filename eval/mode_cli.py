@@ -70,7 +70,7 @@ def policy_mode(
             if change is not Change.RAISE:
                 why = _required(reason, discipline)
                 state = (
-                    set_share(work, discipline, _share(share), actor=who, reason=why)
+                    set_share(work, discipline, _share(state, share), actor=who, reason=why)
                     if change is Change.STAY
                     else lower(work, discipline, to, actor=who, reason=why)
                 )
@@ -107,7 +107,11 @@ def _required(reason: str | None, discipline: str) -> str:
     return reason
 
 
-def _share(share: float | None) -> float:
+def _share(state: PolicyState, share: float | None) -> float:
     if share is None:
-        raise InputError("--share", "nothing would change.", "Name a share, or another mode.")
+        raise InputError(
+            f"mode of {state.discipline}",
+            f"it is {mode_of(state) or NONE} already.",
+            "Name another mode, or --share while a canary runs.",
+        )
     return share
