@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import benchmarks
 import click
 import yaml
 
@@ -177,10 +178,14 @@ def main() -> int:
         stale.append(name)
         if not check:
             path.write_text(text, encoding="utf-8")
+    if not benchmarks.is_current(rewrite=not check):
+        stale.append("README.md: benchmarks")
     if stale and check:
         sys.stderr.write(f"stale pages: {', '.join(stale)}. Run `make docs` and commit.\n")
         return 1
-    sys.stdout.write(f"{len(PAGES)} pages, {'current' if check else f'{len(stale)} rewritten'}\n")
+    sys.stdout.write(
+        f"{len(PAGES) + 1} pages, {'current' if check else f'{len(stale)} rewritten'}\n"
+    )
     return 0
 
 

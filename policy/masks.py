@@ -5,6 +5,7 @@ masks is kept, so that the next context with the same answers costs a look-up. R
 read off the fired rules when somebody asks, never stored per plan.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -34,7 +35,6 @@ class Mask:
         fired: Positions of the rules that fired, ascending.
         n_feasible: How many plans are feasible.
         catalog: The catalog whose plans and rules these are.
-        indicator: Shape (n_plans,), read-only: 1.0 where feasible, 0.0 elsewhere.
         allowed: Shape (n_plans,): what the caller listed as possible; None without a list.
     """
 
@@ -42,9 +42,16 @@ class Mask:
     fired: tuple[int, ...]
     n_feasible: int
     catalog: Catalog
-    indicator: FloatArray
     allowed: BoolArray | None = None
+    _indicators: list[FloatArray] = field(default_factory=list, repr=False, compare=False)
     _floors: dict[float, FloatArray] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def indicator(self) -> FloatArray:
+        """Shape (n_plans,), read-only: 1.0 where feasible, 0.0 elsewhere; made when asked for."""
+        if not self._indicators:
+            self._indicators.append(read_only(self.feasible.astype(np.float64)))
+        return self._indicators[-1]
 
     def floor_row(self, floor: float) -> FloatArray:
         """What a floor gives each plan, shape (n_plans,), read-only; kept for the last floor.
@@ -88,7 +95,7 @@ class _Compiled:
     reader: ContextReader
     tests: tuple[tuple[int, Test, bool], ...]
     many: tuple[ManyTest, ...]
-    masks: dict[int, Mask]
+    masks: OrderedDict[int, Mask]
     most_masks: int
 
 
@@ -104,7 +111,7 @@ def _compiled(catalog: Catalog) -> _Compiled:
                 for position, rule in enumerate(catalog.rules)
             ),
             many=tuple(compile_many(rule.predicate, reader) for rule in catalog.rules),
-            masks={},
+            masks=OrderedDict(),
             most_masks=max(4, min(4096, _CACHE_BYTES // (_PLAN_BYTES * catalog.n_plans))),
         )
         catalog.compiled["masks"] = known
@@ -133,8 +140,8 @@ def mask_context(
             bits |= bit
     mask = compiled.masks.get(bits)
     if mask is None:
-        if len(compiled.masks) >= compiled.most_masks:
-            compiled.masks.clear()
+        while len(compiled.masks) >= compiled.most_masks:
+            compiled.masks.popitem(last=False)
         mask = compiled.masks[bits] = _mask_of(catalog, bits)
     return mask if allowed is None else _narrowed(mask, allowed)
 
@@ -142,8 +149,11 @@ def mask_context(
 def _mask_of(catalog: Catalog, bits: int) -> Mask:
     """What a set of fired rules leaves feasible."""
     fired = tuple(position for position in range(len(catalog.rules)) if bits >> position & 1)
-    feasible = ~np.logical_or.reduce(catalog.rule_masks[list(fired)], axis=0)
-    return _mask(feasible, fired, catalog, None)
+    masked = np.zeros(catalog.n_plans, dtype=np.bool_)
+    for position in fired:
+        # Row by row and in place: gathering the rows first would copy all of them.
+        np.logical_or(masked, catalog.rule_masks[position], out=masked)
+    return _mask(np.logical_not(masked, out=masked), fired, catalog, None)
 
 
 def _mask(
@@ -155,7 +165,6 @@ def _mask(
         fired=fired,
         n_feasible=int(np.count_nonzero(feasible)),
         catalog=catalog,
-        indicator=read_only(feasible.astype(np.float64)),
         allowed=allowed,
     )
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from time import monotonic
-from typing import Final
+from typing import Final, TypeVar
 
 from canopy.domain.access import TOKEN_PREFIX, Permit, Scope, token_digest
 from canopy.domain.clock import now
@@ -13,16 +13,26 @@ from canopy.domain.tenant import FLEET
 from canopy.storage.database import Database
 
 FRESH_S: Final = 1.0
-"""A key's permit is looked up again at its first use after so long: a revoked key works no
-longer than this, even where the notice of it was lost."""
+"""A permit older than this is not believed: a revoked key works no longer than this, even where
+the notice of it was lost."""
+
+RENEW_S: Final = 0.5
+"""A permit older than this is looked up again beside the request that uses it, so that a key in
+steady use never waits for the database."""
 
 MAX_TOKEN: Final = 100
 MAX_KEPT: Final = 10_000
-"""Keys, and limits, held at once; above, all are forgotten and looked up again."""
+"""Permits, and limits, held at once; above, the oldest go."""
+
+MAX_UNKNOWN: Final = 1_000
+"""Keys remembered as unknown: guesses push each other out, never a key that exists."""
 
 UNKNOWN_PER_S: Final = 50.0
 """Look-ups per second of keys never seen here: guessing must not keep the database busy."""
 
+Kept = TypeVar("Kept")
+
+_LONG_AGO_S: Final = float("-inf")
 _HINT: Final = "Send `Authorization: Bearer <key>`; make one by `canopy key create`."
 
 
@@ -52,10 +62,17 @@ class Bucket:
         """Take tokens that `wait_s` said may be taken."""
         self.tokens -= n
 
+    def is_full(self, now_s: float) -> bool:
+        """True if nothing was taken for so long that a new bucket would be the same."""
+        self.wait_s(now_s)
+        return self.tokens >= max(self.rate_per_s, 1.0)
+
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    permit: Permit | None
+    """A permit as it was found, and when; a notice since makes it `_LONG_AGO_S`."""
+
+    permit: Permit
     at_s: float
 
 
@@ -80,9 +97,11 @@ class KeyRing:
         self.is_required = required
         self._find, self._clock = find, clock
         self._tenant_rate_per_s = tenant_rate_per_s
-        self._looked: dict[str, _Looked] = {}
+        self._known: dict[str, _Looked] = {}
+        self._unknown: dict[str, float] = {}
         self._looking: dict[str, asyncio.Task[Permit | None]] = {}
-        self._unknown = Bucket(UNKNOWN_PER_S, UNKNOWN_PER_S, clock())
+        self._guesses = Bucket(UNKNOWN_PER_S, UNKNOWN_PER_S, clock())
+        self._n_notices = 0
         self._buckets: dict[str, Bucket] = {}
 
     @classmethod
@@ -153,21 +172,23 @@ class KeyRing:
             self._take(limits, n)
 
     def forget(self, owners: Iterable[str]) -> None:
-        """Look the keys of these owners up again at their next use."""
+        """Believe nothing known of these owners' keys: each is looked up at its next use."""
         gone = set(owners)
-        if not gone or not self._looked:
+        if not gone:
             return
-        kept = self._looked.items()
-        self._looked = {
-            digest: looked
-            for digest, looked in kept
-            if looked.permit is not None and looked.permit.tenant_id not in gone
-        }
+        self._n_notices += 1
+        self._unknown.clear()
+        # Whoever asks from now on must not be told what was read before the notice.
+        self._looking.clear()
+        for digest, looked in self._known.items():
+            if looked.permit.tenant_id in gone:
+                # Kept, though not believed: a key that exists must not queue with the guesses.
+                self._known[digest] = _Looked(looked.permit, _LONG_AGO_S)
 
     def _take(self, limits: list[tuple[str, float]], n: int) -> None:
         now_s = self._clock()
-        if len(self._buckets) > MAX_KEPT:
-            self._buckets.clear()
+        if len(self._buckets) >= MAX_KEPT:
+            self._drop_buckets(now_s)
         buckets = []
         for who, rate_per_s in limits:
             bucket = self._buckets.get(who)
@@ -181,27 +202,63 @@ class KeyRing:
         for bucket in buckets:
             bucket.take(n)
 
+    def _drop_buckets(self, now_s: float) -> None:
+        """Let the full ones go, which loses nothing, and then the oldest down to half."""
+        busy = [(who, one) for who, one in self._buckets.items() if not one.is_full(now_s)]
+        self._buckets = dict(busy[-MAX_KEPT // 2 :])
+
     async def _permit(self, digest: str) -> Permit | None:
-        looked = self._looked.get(digest)
-        if looked is not None and self._clock() < looked.at_s + FRESH_S:
+        now_s = self._clock()
+        looked = self._known.get(digest)
+        if looked is not None:
+            age_s = now_s - looked.at_s
+            if age_s >= RENEW_S:
+                looking = self._look_up_once(digest)
+                if age_s >= FRESH_S:
+                    return await asyncio.shield(looking)
             return looked.permit
-        if looked is None or looked.permit is None:
-            wait_s = self._unknown.wait_s(self._clock())
+        if now_s < self._unknown.get(digest, _LONG_AGO_S) + FRESH_S:
+            return None
+        if digest not in self._looking:
+            wait_s = self._guesses.wait_s(now_s)
             if wait_s > 0.0:
                 raise RateLimitedError("whoever tries unknown keys", wait_s)
-            self._unknown.take(1)
-        # One look-up for all who present the same key now.
+            self._guesses.take(1)
+        return await asyncio.shield(self._look_up_once(digest))
+
+    def _look_up_once(self, digest: str) -> "asyncio.Task[Permit | None]":
+        """One look-up for all who present the same key now."""
         looking = self._looking.get(digest)
         if looking is None:
             looking = asyncio.ensure_future(self._look_up(digest))
             self._looking[digest] = looking
-            looking.add_done_callback(lambda _: self._looking.pop(digest, None))
-        return await asyncio.shield(looking)
+            looking.add_done_callback(lambda done: self._looked_up(digest, done))
+        return looking
+
+    def _looked_up(self, digest: str, done: "asyncio.Task[Permit | None]") -> None:
+        if self._looking.get(digest) is done:
+            del self._looking[digest]
+        if not done.cancelled():
+            # Whoever waits is told; where nobody does, the permit ages and the next one waits.
+            done.exception()
 
     async def _look_up(self, digest: str) -> Permit | None:
-        at_s = self._clock()
+        at_s, n_notices = self._clock(), self._n_notices
         permit = await asyncio.to_thread(self._find, digest)
-        if len(self._looked) >= MAX_KEPT:
-            self._looked.clear()
-        self._looked[digest] = _Looked(permit, at_s)
+        if n_notices != self._n_notices:
+            # It may have been read before what the notice tells of.
+            at_s = _LONG_AGO_S
+        if permit is None:
+            self._known.pop(digest, None)
+            _keep(self._unknown, digest, at_s, MAX_UNKNOWN)
+        else:
+            _keep(self._known, digest, _Looked(permit, at_s), MAX_KEPT)
         return permit
+
+
+def _keep(kept: dict[str, Kept], digest: str, found: Kept, most: int) -> None:
+    """Keep the newest of something, at most so many."""
+    kept.pop(digest, None)
+    if len(kept) >= most:
+        kept.pop(next(iter(kept)))
+    kept[digest] = found

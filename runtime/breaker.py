@@ -19,6 +19,9 @@ LONGEST_PAUSE_S: Final = 300.0
 TRIAL_S: Final = 5.0
 """A trial whose end nobody reported counts as never made after so long."""
 
+IDLE_S: Final = 2 * LONGEST_PAUSE_S
+"""A breaker that nobody asked for so long is forgotten: its policy serves no more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Circuit:
@@ -75,6 +78,7 @@ class Breakers:
         self._clock = clock
         # Only what failed of late is here: the usual case is one look into an empty dict.
         self._troubled: dict[Hashable, Circuit] = {}
+        self._asked_s: dict[Hashable, float] = {}
 
     @property
     def is_calm(self) -> bool:
@@ -86,17 +90,29 @@ class Breakers:
         circuit = self._troubled.get(name)
         if circuit is None:
             return True
-        admitted, self._troubled[name] = admit(circuit, self._clock())
+        now_s = self._asked_s[name] = self._clock()
+        admitted, self._troubled[name] = admit(circuit, now_s)
         return admitted
 
     def settle(self, name: Hashable, *, failed: bool) -> None:
         """Say what became of asking it."""
         if not failed:
-            self._troubled.pop(name, None)
+            if name in self._troubled:
+                self._forget(name)
             return
+        now_s = self._asked_s[name] = self._clock()
         circuit = self._troubled.get(name, Circuit())
-        self._troubled[name] = settle(circuit, self._clock(), failed=True)
+        self._troubled[name] = settle(circuit, now_s, failed=True)
+
+    def _forget(self, name: Hashable) -> None:
+        self._troubled.pop(name, None)
+        self._asked_s.pop(name, None)
 
     def n_open(self) -> int:
         """How many are left alone now."""
-        return sum(circuit.opens_until_s is not None for circuit in self._troubled.values())
+        now_s = self._clock()
+        for name, asked_s in list(self._asked_s.items()):
+            if now_s > asked_s + IDLE_S:
+                self._forget(name)
+        circuits = list(self._troubled.values())
+        return sum(circuit.opens_until_s is not None for circuit in circuits)

@@ -12,8 +12,13 @@ from canopy.output import emit_facts, emit_json, emit_table, json_option, note
 from canopy.settings import Settings, load_settings
 from canopy.storage.database import Database
 from runtime.bootstrap import POLICY_CACHE
-from runtime.inspection import Described, describe_policy, list_policies, state_document
-from runtime.intervention_cli import intervention_document
+from runtime.inspection import (
+    Described,
+    describe_policy,
+    list_policies,
+    standing_documents,
+    state_document,
+)
 from runtime.preview import DecisionDocument, Preview, preview, read_context
 from runtime.registry import is_artifact_folder, resolve_policy
 from runtime.replay import replay, stored_decision
@@ -87,7 +92,7 @@ def policy_list(*, tenant: str, discipline: str | None, config: Path | None, as_
     ):
         rows = list_policies(work, discipline)
         states = [state_document(state) for state in work.states.all()]
-        standing = [intervention_document(row) for row in work.interventions.standing()]
+        standing = standing_documents(work)
     if as_json:
         emit_json({
             "tenant": tenant,
@@ -153,13 +158,23 @@ def _show_policy(described: Described) -> None:
         return
     emit_table(
         "Serves",
-        ("discipline", "owner", "role", "mode", "version", "since"),
+        ("discipline", "owner", "role", "mode", "share", "version", "since"),
         [
-            (s.discipline, s.tenant_id, described.role(s), s.mode, s.version, s.updated_at)
+            (
+                s.discipline,
+                s.tenant_id,
+                described.role(s),
+                s.mode,
+                s.canary_share,
+                s.version,
+                s.updated_at,
+            )
             for s in described.states
         ],
         caption=None if described.states else "Nothing.",
     )
+    if described.standing:
+        _show_rows("Stops and pins", list(described.standing))
     emit_table(
         "Transitions that name it",
         ("when", "discipline", "action", "champion", "candidate", "mode", "actor", "reason"),
@@ -264,9 +279,11 @@ def policy_select(
 
 def _show_decision(decision: DecisionDocument) -> None:
     facts = decision.document
-    whole = ("distribution", "shadow", "masked", "versions", "contributions")
+    whole = ("distribution", "shadow", "masked", "versions", "contributions", "interventions")
     shown = {name: value for name, value in facts.items() if name not in whole}
     emit_facts("Decision (not recorded)", shown | facts["versions"])
+    if facts["interventions"]:
+        _show_rows("Stops and pins", facts["interventions"])
     distribution: dict[str, float] = facts["distribution"] or {}
     likeliest = sorted(distribution.items(), key=lambda pair: -pair[1])[:SHOWN_PLANS]
     emit_table(

@@ -5,11 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from canopy.domain.errors import NotFoundError
+from canopy.domain.intervention import EVERY_DISCIPLINE, InterventionKind
 from canopy.settings import Settings
+from canopy.storage.control_rows import InterventionRow
 from canopy.storage.database import Database
 from canopy.storage.rows import PolicyState, TransitionRow
 from canopy.storage.servers import endpoints_if_running
 from canopy.storage.unit_of_work import UnitOfWork
+from runtime.catalog_changes import catalog_in_force
 from runtime.registry import is_artifact_folder, resolve_policy
 
 _BULKY: Final = ("probe", "kernel", "parameters")
@@ -92,6 +96,48 @@ def state_document(state: PolicyState) -> dict[str, Any]:
     }
 
 
+def intervention_document(row: InterventionRow) -> dict[str, Any]:
+    """An intervention as plain values."""
+    return {
+        "kind": row.kind.value,
+        "tenant": row.tenant_id,
+        "discipline": row.discipline or None,
+        "is_on": row.is_on,
+        "plan": row.plan,
+        "version": row.version,
+        "actor": row.actor,
+        "reason": row.reason,
+        "created_at": row.created_at.isoformat(),
+    }
+
+
+def standing_documents(work: UnitOfWork, discipline: str | None = None) -> list[dict[str, Any]]:
+    """The stops and pins that concern a tenant, its own and the fleet's, as plain values.
+
+    Args:
+        work: The tenant whose selections they concern.
+        discipline: Only those on its selections of this craft; None for all.
+
+    Returns:
+        One document each; `fits` is False for a pin whose plan the catalog in force lacks: it is
+        passed over.
+    """
+    return [
+        intervention_document(row) | {"fits": _fits(work, row)}
+        for row in work.interventions.standing()
+        if discipline is None or row.discipline in {discipline, EVERY_DISCIPLINE}
+    ]
+
+
+def _fits(work: UnitOfWork, row: InterventionRow) -> bool:
+    if row.kind is not InterventionKind.PIN:
+        return True
+    try:
+        return catalog_in_force(work, row.discipline).find(row.plan) is not None
+    except NotFoundError:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class Described:
     """Everything there is to say about one policy.
@@ -102,6 +148,7 @@ class Described:
         parity: How its probe batch agreed: `bits` or `tolerance`.
         states: Where it serves now; None where the record was not asked.
         transitions: Changes that name it, oldest first.
+        standing: Stops and pins on selections of its discipline, as plain values.
     """
 
     policy_id: str
@@ -109,6 +156,7 @@ class Described:
     parity: str
     states: tuple[PolicyState, ...] | None
     transitions: tuple[TransitionRow, ...]
+    standing: tuple[dict[str, Any], ...] = ()
 
     def role(self, state: PolicyState) -> str | None:
         """What it is in a state."""
@@ -128,6 +176,7 @@ class Described:
                     "owner": state.tenant_id,
                     "role": self.role(state),
                     "mode": state.mode.value,
+                    "canary_share": state.canary_share,
                     "version": state.version,
                     "since": None if state.updated_at is None else state.updated_at.isoformat(),
                 }
@@ -143,12 +192,14 @@ class Described:
                     "champion": change.champion,
                     "candidate": change.candidate,
                     "mode": change.mode.value,
+                    "canary_share": change.canary_share,
                     "actor": change.actor,
                     "reason": change.reason,
                     "evidence_ids": list(change.evidence_ids),
                 }
                 for change in self.transitions
             ],
+            "interventions": list(self.standing),
         }
 
 
@@ -171,7 +222,10 @@ def describe_policy(settings: Settings, tenant: str, name: str) -> Described:
         artifact = resolve_policy(database, tenant, name)
         with database.unit_of_work(tenant) as work:
             states, transitions = _history(work, artifact.policy_id)
-    return Described(artifact.policy_id, artifact.manifest, artifact.parity, states, transitions)
+            standing = tuple(standing_documents(work, artifact.catalog.discipline))
+    return Described(
+        artifact.policy_id, artifact.manifest, artifact.parity, states, transitions, standing
+    )
 
 
 def _history(

@@ -15,6 +15,7 @@ from canopy.storage.control_rows import InterventionRow
 from canopy.storage.database import Database
 from canopy.storage.unit_of_work import UnitOfWork
 from runtime.catalog_changes import catalog_in_force
+from runtime.inspection import intervention_document
 
 _tenant_option: Callable[[Any], Any] = click.option(
     "--tenant", default=FLEET, show_default=True, help="On whose behalf; the fleet is everybody."
@@ -53,21 +54,6 @@ def _act(
     whose = "everybody" if row.tenant_id == FLEET else row.tenant_id
     craft = row.discipline or "every discipline"
     emit_facts(f"{row.kind} of {craft} for {whose}: {'on' if row.is_on else 'off'}", document)
-
-
-def intervention_document(row: InterventionRow) -> dict[str, Any]:
-    """An intervention as plain values."""
-    return {
-        "kind": row.kind.value,
-        "tenant": row.tenant_id,
-        "discipline": row.discipline or None,
-        "is_on": row.is_on,
-        "plan": row.plan,
-        "version": row.version,
-        "actor": row.actor,
-        "reason": row.reason,
-        "created_at": row.created_at.isoformat(),
-    }
 
 
 def account() -> str:

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import psycopg
@@ -45,6 +46,9 @@ class PointerWatch:
         self._woken = asyncio.Event()
         self._is_stopping = False
         self._tasks: list[asyncio.Task[None]] = []
+        # A thread of its own: behind a crowd of first selections in the loop's pool a stop would
+        # come late.
+        self._thread = ThreadPoolExecutor(1, "pointer-watch")
 
     def start(self) -> None:
         """Begin to watch."""
@@ -62,8 +66,10 @@ class PointerWatch:
                 task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+        self._thread.shutdown()
 
     async def _poll(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._woken.wait(), self._poll_s)
@@ -74,8 +80,8 @@ class PointerWatch:
             self._on_change(changed)
             try:
                 if changed:
-                    await asyncio.to_thread(self._pointers.refresh, changed)
-                self._on_change(await asyncio.to_thread(self._pointers.sweep))
+                    await loop.run_in_executor(self._thread, self._pointers.refresh, changed)
+                self._on_change(await loop.run_in_executor(self._thread, self._pointers.sweep))
             except Exception as error:  # noqa: BLE001 - the last pointers keep serving
                 self._changed |= changed
                 _log.error("pointers_not_refreshed", because=str(error))

@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from canopy.domain.decision import Mode
-from canopy.domain.errors import ArtifactError, NotFoundError
+from canopy.domain.errors import ArtifactError, CatalogError, NotFoundError
 from canopy.domain.tenant import FLEET
 from canopy.storage.database import Database
 from canopy.storage.rows import PolicyState
@@ -26,8 +26,9 @@ from runtime.interventions import Interventions
 from runtime.registry import open_archived
 
 OVERLAP: Final = timedelta(seconds=30)
-"""How far a sweep looks back behind the last one: a change is marked before its transaction
-commits, and whoever looked in between did not see the mark."""
+"""How far a sweep looks back behind the last one: a change is stamped before its transaction
+commits, and whoever looked in between did not see the stamp. What was seen before is told by its
+stamp and not looked at again."""
 
 UNAVAILABLE_RETRY_S: Final = 5.0
 """A policy that failed to load is tried again no sooner."""
@@ -91,12 +92,16 @@ class Pointers:
     def __init__(self, database: Database, cache: Path) -> None:
         self.interventions = Interventions()
         self._database, self._cache = database, cache
-        self._own: dict[tuple[str, str], Pointer] = {}
-        self._fleet: dict[str, Pointer] = {}
-        self._seen: dict[str, None] = {}
+        # By tenant, then by discipline: the fleet's, and those of every tenant that was asked for.
+        self._owned: dict[str, dict[str, Pointer]] = {FLEET: {}}
+        self._fleet = self._owned[FLEET]
+        self._seen: set[str] = set()
         self._artifacts: dict[str, Artifact] = {}
         self._catalogs: dict[str, Catalog] = {}
         self._failed_at: dict[str, float] = {}
+        # Owners that point to a policy which failed to load, and when each is due again.
+        self._due_at: dict[str, float] = {}
+        self._is_untidy = False
         self._reloading = threading.Lock()
         self._swept_at: datetime | None = None
         self._swept: dict[str, datetime] = {}
@@ -105,7 +110,7 @@ class Pointers:
         """The pointer in force; None where the tenant or the discipline was never loaded."""
         if tenant not in self._seen:
             return None
-        return self._own.get((tenant, discipline)) or self._fleet.get(discipline)
+        return self._owned[tenant].get(discipline) or self._fleet.get(discipline)
 
     def load(self, tenant: str, discipline: str) -> Pointer:
         """Read one pointer from the database and put it in force. Blocks.
@@ -126,7 +131,7 @@ class Pointers:
                     self._refresh_owner(FLEET, work)
             with self._database.unit_of_work(tenant) as work:
                 self._refresh_owner(tenant, work)
-                self._seen[tenant] = None
+                self._seen.add(tenant)
                 if self.current(tenant, discipline) is None:
                     self._load_unset(work, tenant, discipline)
                 found = self.current(tenant, discipline)
@@ -174,46 +179,54 @@ class Pointers:
         changed = [
             owner for owner, moment in found.changed_at.items() if self._swept.get(owner) != moment
         ]
-        pointers = [*self._own.values(), *self._fleet.values()]
-        failed = {pointer.owner for pointer in pointers if pointer.unavailable}
-        self.refresh([*changed, *sorted(failed)])
+        now_s = time.monotonic()
+        due = [owner for owner, at_s in list(self._due_at.items()) if at_s <= now_s]
+        self.refresh([*changed, *due])
         self._swept_at, self._swept = found.read_at, dict(found.changed_at)
         return tuple(changed)
 
     def describe(self) -> dict[str, int]:
         """How much is loaded: pointers, policies, catalogs and tenants."""
         return {
-            "pointers": len(self._own) + len(self._fleet),
+            "pointers": sum(map(len, list(self._owned.values()))),
             "policies": len(self._artifacts),
             "catalogs": len(self._catalogs),
             "tenants": len(self._seen),
         }
 
     def _refresh_owner(self, tenant: str, work: UnitOfWork) -> None:
-        held = self._held(tenant)
+        held = self._owned.setdefault(tenant, {})
         states = {s.discipline: s for s in work.states.all() if s.tenant_id == tenant}
         for discipline, state in states.items():
             if self._is_stale(held.get(discipline), state):
-                pointer = self._build(work, tenant, state)
+                pointer = self._build(work, tenant, state, held.get(discipline))
                 if pointer is not None:
                     self._put(tenant, discipline, pointer)
         unset = {name for name, pointer in self._fleet.items() if pointer.version == 0}
         unset.update(name for name, pointer in held.items() if pointer.version == 0)
         for discipline in sorted(unset - states.keys()):
             self._load_unset(work, tenant, discipline)
-        standing = work.interventions.standing()
-        self.interventions.replace(tenant, standing)
+        self.interventions.replace(tenant, work.interventions.standing())
+        self._note_outlived_pins(tenant)
+        if any(pointer.unavailable for pointer in held.values()):
+            self._due_at[tenant] = time.monotonic() + UNAVAILABLE_RETRY_S
+        else:
+            self._due_at.pop(tenant, None)
 
-    def _held(self, tenant: str) -> dict[str, Pointer]:
-        if tenant == FLEET:
-            return dict(self._fleet)
-        return {name: p for (owner, name), p in self._own.items() if owner == tenant}
+    def _note_outlived_pins(self, owner: str) -> None:
+        for discipline, plan in self.interventions.pins_of(owner).items():
+            pointer = self._owned[owner].get(discipline) or self._fleet.get(discipline)
+            if pointer is not None and pointer.catalog.find(plan) is None:
+                _log.warning("pin_names_no_plan", owner=owner, discipline=discipline, plan=plan)
 
     def _put(self, tenant: str, discipline: str, pointer: Pointer) -> None:
-        if tenant == FLEET:
-            self._fleet[discipline] = pointer
-        else:
-            self._own[tenant, discipline] = pointer
+        self._owned[tenant][discipline] = pointer
+        self._is_untidy = True
+        if tenant == FLEET and pointer.version > 0:
+            # A tenant that never set its own follows the fleet, whichever came first.
+            for own in self._owned.values():
+                if discipline in own and own[discipline].version == 0:
+                    del own[discipline]
         _log.info(
             "pointer",
             tenant=tenant,
@@ -240,18 +253,24 @@ class Pointers:
         if row is None:
             return
         owner = FLEET if row.tenant_id == FLEET else tenant
-        held = self._held(owner).get(discipline)
+        held = self._owned[owner].get(discipline)
         if held and (held.version > 0 or held.catalog.content_hash == row.catalog_hash):
             return
         catalog = self._catalog(row.catalog_hash, row.text)
-        self._put(owner, discipline, Pointer(owner, 0, Mode.ON, catalog, None, None))
+        if catalog is not None:
+            self._put(owner, discipline, Pointer(owner, 0, Mode.ON, catalog, None, None))
 
-    def _build(self, work: UnitOfWork, tenant: str, state: PolicyState) -> Pointer | None:
+    def _build(
+        self, work: UnitOfWork, tenant: str, state: PolicyState, held: Pointer | None
+    ) -> Pointer | None:
         champion = self._artifact(work, state.champion)
         candidate = self._artifact(work, state.candidate)
         wanted = ((state.champion, champion), (state.candidate, candidate))
         missing = tuple(name for name, loaded in wanted if name is not None and loaded is None)
         catalog = champion.catalog if champion else self._catalog_of(work, state, candidate)
+        if catalog is None and held is not None:
+            # Better the plans of before than a champion that no transition names any more.
+            catalog = held.catalog
         if catalog is None:
             _log.error("no_catalog", tenant=tenant, discipline=state.discipline)
             return None
@@ -294,10 +313,15 @@ class Pointers:
             return self._catalog(row.catalog_hash, row.text)
         return candidate.catalog if candidate else None
 
-    def _catalog(self, catalog_hash: str, text: str) -> Catalog:
+    def _catalog(self, catalog_hash: str, text: str) -> Catalog | None:
+        """A stored catalog; None where it does not parse, as one that newer code stored may."""
         found = self._catalogs.get(catalog_hash)
         if found is None:
-            found = parse_catalog(text, f"catalog {catalog_hash}")
+            try:
+                found = parse_catalog(text, f"catalog {catalog_hash}")
+            except CatalogError as error:
+                _log.error("catalog_unavailable", catalog=catalog_hash, because=str(error))
+                return None
             self._catalogs[catalog_hash] = found
         return found
 
@@ -307,17 +331,39 @@ class Pointers:
         found = self._artifacts.get(policy_id)
         if found is None:
             try:
-                found = open_archived(work.policies.get(policy_id), self._cache)
-            except (ArtifactError, NotFoundError, OSError) as error:
+                found = self._opened(work, policy_id)
+            except ArtifactError as error:
                 self._failed_at[policy_id] = time.monotonic()
                 _log.error("policy_unavailable", policy=policy_id, because=str(error))
                 return None
             self._artifacts[policy_id] = found
         return found
 
+    def _opened(self, work: UnitOfWork, policy_id: str) -> Artifact:
+        """A policy out of the record.
+
+        Raises:
+            ArtifactError: If it cannot be loaded, whatever keeps it from that: one policy must
+                not stop the others.
+        """
+        place, remedy = f"policy {policy_id}", "Register it again from its folder."
+        try:
+            row = work.policies.get(policy_id)
+        except NotFoundError as error:
+            raise ArtifactError(place, "is not registered.", remedy) from error
+        try:
+            return open_archived(row, self._cache)
+        except ArtifactError:
+            raise
+        except Exception as error:
+            raise ArtifactError(place, f"cannot be loaded: {error!r}.", remedy) from error
+
     def _forget_unused(self) -> None:
         """Drop policies and catalogs that no pointer names any more."""
-        pointers = [*self._own.values(), *self._fleet.values()]
+        if not self._is_untidy:
+            return
+        self._is_untidy = False
+        pointers = [pointer for own in self._owned.values() for pointer in own.values()]
         policies = {a.policy_id for p in pointers for a in (p.champion, p.candidate) if a}
         catalogs = {p.catalog.content_hash for p in pointers}
         for policy_id in self._artifacts.keys() - policies:

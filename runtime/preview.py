@@ -20,6 +20,7 @@ from policy.masks import mask_context
 from policy.selector import Choice, select_many
 from runtime.bootstrap import POLICY_CACHE
 from runtime.episodes import Ask, draw_key
+from runtime.inspection import standing_documents
 from runtime.pointers import Pointers
 from runtime.registry import is_artifact_folder, resolve_policy
 from runtime.selection import choice_of
@@ -101,31 +102,43 @@ def preview(settings: Settings, asked: Preview) -> DecisionDocument:
             "policy select", "expected a policy or --discipline, one of them.", "Name one."
         )
     request_id = asked.request_id or str(uuid4())
-    choice = _choice(settings, asked, draw_key(asked.tenant, request_id))
+    key = draw_key(asked.tenant, request_id)
+    standing: list[dict[str, Any]] = []
+    if asked.policy is not None:
+        choice = _choice_of_policy(settings, asked, asked.policy, key)
+    else:
+        choice, standing = _choice_as_served(settings, asked, asked.discipline or "", key)
     decision = select_many([choice])[0]
     document = _document(decision, choice.catalog, choice)
-    return DecisionDocument({"request_id": request_id, **document})
+    return DecisionDocument({"request_id": request_id, **document, "interventions": standing})
 
 
-def _choice(settings: Settings, asked: Preview, key: str) -> Choice:
-    if asked.policy is not None:
-        if is_artifact_folder(asked.policy):
-            artifact = resolve_policy(None, asked.tenant, asked.policy)
-        else:
-            with Database.connect(settings) as database:
-                artifact = resolve_policy(database, asked.tenant, asked.policy)
-        return Choice(
-            catalog=artifact.catalog,
-            artifact=artifact,
-            context=asked.context,
-            key=key,
-            allowed=asked.allowed,
-            override=asked.override,
-        )
-    discipline = asked.discipline or ""
+def _choice_of_policy(settings: Settings, asked: Preview, policy: str, key: str) -> Choice:
+    """What a policy would choose, whatever serves and whatever is imposed."""
+    if is_artifact_folder(policy):
+        artifact = resolve_policy(None, asked.tenant, policy)
+    else:
+        with Database.connect(settings) as database:
+            artifact = resolve_policy(database, asked.tenant, policy)
+    return Choice(
+        catalog=artifact.catalog,
+        artifact=artifact,
+        context=asked.context,
+        key=key,
+        allowed=asked.allowed,
+        override=asked.override,
+    )
+
+
+def _choice_as_served(
+    settings: Settings, asked: Preview, discipline: str, key: str
+) -> tuple[Choice, list[dict[str, Any]]]:
+    """What serving would choose from, and the stops and pins that stand."""
     with Database.connect(settings) as database:
         pointers = Pointers(database, settings.home.joinpath(*POLICY_CACHE))
         pointer = pointers.load(asked.tenant, discipline)
+        with database.unit_of_work(asked.tenant) as work:
+            standing = standing_documents(work, discipline)
     # The very same way from a request to a choice that serving takes, canary and stops included.
     choice = choice_of(
         Ask(
@@ -142,7 +155,7 @@ def _choice(settings: Settings, asked: Preview, key: str) -> Choice:
         pointer,
         pointers.interventions.on(asked.tenant, discipline),
     )
-    return replace(choice, key=key)
+    return replace(choice, key=key), standing
 
 
 def _document(decision: Decision, catalog: Catalog, choice: Choice) -> dict[str, Any]:

@@ -10,13 +10,10 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Final
 
-import structlog
-
 from canopy.domain.clock import now
 from canopy.domain.decision import Arm, Decision, Reason
 from canopy.domain.errors import (
     CanopyError,
-    CatalogError,
     InputError,
     NotFoundError,
     RequestConflictError,
@@ -39,7 +36,6 @@ TICK_LIMIT: Final = 128
 
 _FAILURES: Final = frozenset({Reason.POLICY_FAILED, Reason.NON_FINITE_SCORES})
 _SHADOW: Final = "shadow"
-_log = structlog.get_logger()
 
 StoredByRequest = Callable[[str, str], Awaitable[DecisionRow | None]]
 """Reads the decision that stands for (tenant, request id)."""
@@ -59,7 +55,7 @@ def choice_of(ask: Ask, pointer: Pointer, imposed: Imposed = NOTHING_IMPOSED) ->
     Raises:
         InputError: If the request names a plan that the catalog does not have.
     """
-    catalog = pointer.catalog
+    catalog, is_stopped, pin = pointer.catalog, imposed.is_stopped, imposed.pin
     if ask.allowed is not None:
         _require_plans(catalog, "allowed", ask.allowed)
     if ask.override is not None:
@@ -75,42 +71,30 @@ def choice_of(ask: Ask, pointer: Pointer, imposed: Imposed = NOTHING_IMPOSED) ->
     return Choice(
         catalog=catalog,
         artifact=artifact,
-        candidate=candidate,
+        # A stop stops every draw, also those that are only logged.
+        candidate=None if is_stopped else candidate,
         context=ask.context,
         key=ask.key,
         mode=pointer.mode,
         allowed=ask.allowed,
         override=ask.override,
-        pinned=_standing(imposed.pin, catalog),
-        killed=imposed.is_stopped,
+        # A pin that the catalog in force lacks has outlived its catalog and is passed over.
+        pinned=pin if pin is not None and catalog.find(pin) is not None else None,
+        killed=is_stopped,
         unavailable=unavailable,
         arm=arm,
         arm_share=arm_share,
     )
 
 
-def _standing(pin: str | None, catalog: Catalog) -> str | None:
-    """The pin, where the catalog in force has its plan: else it has outlived its catalog."""
-    if pin is None:
-        return None
-    try:
-        catalog.index(pin)
-    except CatalogError:
-        _log.warning("pin_names_no_plan", discipline=catalog.discipline, plan=pin)
-        return None
-    return pin
-
-
 def _require_plans(catalog: Catalog, place: str, plans: Iterable[str]) -> None:
     for plan in plans:
-        try:
-            catalog.index(plan)
-        except CatalogError as error:
+        if catalog.find(plan) is None:
             raise InputError(
                 place,
                 f"the catalog of {catalog.discipline} has no plan {plan!r}.",
                 "Name plans by the ids of the catalog in force.",
-            ) from error
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +115,7 @@ class Chooser:
     def __init__(self, metrics: Metrics, breakers: Breakers | None = None) -> None:
         self._metrics = metrics
         self._breakers = breakers or Breakers()
+        metrics.suspended.set_function(self._breakers.n_open)
         self._waiting: list[_Waiting] = []
 
     def choose(self, choice: Choice, *, lacks_shadow: bool = False) -> asyncio.Future[Decision]:
@@ -152,22 +137,19 @@ class Chooser:
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._tick)
         self._metrics.tick_size.observe(len(taken))
+        choices = [waiting.choice for waiting in taken]
         if not self._breakers.is_calm:
-            # One by one: whether a policy may be asked depends on the answer before.
-            for waiting in taken:
-                self._choose_alone(waiting)
-            return
+            choices = [self._guarded(choice) for choice in choices]
         try:
-            decisions = select_many([waiting.choice for waiting in taken])
+            decisions = select_many(choices)
         except Exception:  # noqa: BLE001 - one bad context must not fail its neighbours
-            for waiting in taken:
-                self._choose_alone(waiting)
+            for waiting, choice in zip(taken, choices, strict=True):
+                self._choose_alone(waiting, choice)
             return
-        for waiting, decision in zip(taken, decisions, strict=True):
-            self._answer(waiting, waiting.choice, decision)
+        for waiting, choice, decision in zip(taken, choices, decisions, strict=True):
+            self._answer(waiting, choice, decision)
 
-    def _choose_alone(self, waiting: _Waiting) -> None:
-        choice = self._guarded(waiting.choice)
+    def _choose_alone(self, waiting: _Waiting, choice: Choice) -> None:
         try:
             decision = select_many([choice])[0]
         except Exception as error:  # noqa: BLE001 - handed to whoever waits
@@ -178,7 +160,10 @@ class Chooser:
 
     def _guarded(self, choice: Choice) -> Choice:
         """The choice without the policies that are left alone now."""
-        if choice.artifact is not None and not self._breakers.admits(choice.artifact.policy_id):
+        artifact = choice.artifact
+        # Where a plan is imposed the policy is not asked: no trial may be spent on it.
+        is_asked = not choice.killed and choice.override is None and choice.pinned is None
+        if artifact is not None and is_asked and not self._breakers.admits(artifact.policy_id):
             choice = replace(choice, suspended=True)
         candidate = choice.candidate
         if candidate is not None and not self._breakers.admits((_SHADOW, candidate.policy_id)):
@@ -190,8 +175,8 @@ class Chooser:
         if choice.artifact is not None:
             if reasons[0] in _FAILURES:
                 self._failed(choice.artifact.policy_id, choice.artifact.policy_id, reasons[0])
-            elif reasons[0] is Reason.DRAWN and not self._breakers.is_calm:
-                self._settle(choice.artifact.policy_id, failed=False)
+            elif reasons[0] is Reason.DRAWN:
+                self._breakers.settle(choice.artifact.policy_id, failed=False)
         watched = waiting.choice.candidate
         if watched is not None or waiting.lacks_shadow:
             decision = self._settle_shadow(waiting, choice, decision)
@@ -205,8 +190,8 @@ class Chooser:
             name = (_SHADOW, candidate.policy_id)
             if Reason.SHADOW_FAILED in decision.reasons:
                 self._failed(name, candidate.policy_id, Reason.SHADOW_FAILED)
-            elif decision.shadow is not None and not self._breakers.is_calm:
-                self._settle(name, failed=False)
+            elif decision.shadow is not None:
+                self._breakers.settle(name, failed=False)
         is_missing = waiting.lacks_shadow or candidate is not waiting.choice.candidate
         if is_missing and Reason.SHADOW_FAILED not in decision.reasons:
             return replace(decision, reasons=(*decision.reasons, Reason.SHADOW_FAILED))
@@ -214,11 +199,7 @@ class Chooser:
 
     def _failed(self, name: Hashable, policy_id: str, reason: Reason) -> None:
         self._metrics.policy_failures.add(policy_id, reason)
-        self._settle(name, failed=True)
-
-    def _settle(self, name: Hashable, *, failed: bool) -> None:
-        self._breakers.settle(name, failed=failed)
-        self._metrics.suspended.set(self._breakers.n_open())
+        self._breakers.settle(name, failed=True)
 
 
 class SelectionService:

@@ -3,11 +3,13 @@
 Raising a mode is promotion and goes through its gate, which is not here.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from canopy.domain.decision import Mode
 from canopy.domain.errors import InputError
-from canopy.storage.rows import PolicyState
+from canopy.domain.tenant import FLEET
+from canopy.storage.rows import PolicyState, TransitionRow
 from canopy.storage.unit_of_work import UnitOfWork
 from policy.modes import Change, transition
 
@@ -31,7 +33,7 @@ def lower(
     """Expose the candidate, or the champion where there is none, less than now.
 
     A champion that is lowered becomes a candidate again (or goes), and the champion before it
-    serves; where there was none, the doctrine policy does.
+    serves; where there was none, the fleet's does, and else the doctrine policy.
 
     Args:
         work: The tenant whose pointer it is.
@@ -45,7 +47,7 @@ def lower(
 
     Raises:
         InputError: If that is no less than now, there is nothing to lower, the mode would be a
-            canary, or the lowered policy chooses from another catalog than what would serve.
+            canary, or a champion would become the candidate of one with another catalog.
     """
     state = work.states.get(discipline)
     current = mode_of(state)
@@ -59,37 +61,67 @@ def lower(
             "a policy that serves everybody cannot go back into a canary.",
             "Lower it to observation, then raise it to a canary again.",
         )
-    target = state if state.candidate is not None else _without_champion(work, state)
-    target = replace(target, mode=to or Mode.ON, canary_salt=None, canary_share=None)
+    target = state
+    if state.candidate is None:
+        target = _without_champion(work, state)
+        if to is not None:
+            _check_same_catalog(work, target)
     if to is None:
         target = replace(target, candidate=None)
+    target = replace(target, mode=to or Mode.ON, canary_salt=None, canary_share=None)
     return _moved(work, state, target, actor=actor, reason=reason, action=LOWER)
 
 
 def _without_champion(work: UnitOfWork, state: PolicyState) -> PolicyState:
-    """The state with the champion as candidate and the one before it serving.
+    """The state with the champion as candidate and the one before it serving."""
+    before = champion_before(work.states.transitions(state.discipline), state.tenant_id or FLEET)
+    serving = work.policies.get(before or state.champion or "").catalog_hash
+    return replace(state, champion=before, candidate=state.champion, catalog_hash=serving)
+
+
+def champion_before(transitions: Iterable[TransitionRow], owner: str) -> str | None:
+    """Who served before the champion that serves now.
+
+    A champion that was lowered is none to come back to, so that lowering again and again goes
+    back step by step and ends.
+
+    Args:
+        transitions: Changes of one discipline, oldest first; the fleet's before the owner's.
+        owner: Whose pointer it is.
+
+    Returns:
+        The champion before; for the first one of a tenant the fleet's of today; None where there
+        was none.
+    """
+    standing: list[str] = []
+    fleets: str | None = None
+    for row in transitions:
+        if row.tenant_id != owner:
+            fleets = row.champion if row.tenant_id == FLEET else fleets
+        elif row.action == LOWER or row.champion is None:
+            while standing and standing[-1] != row.champion:
+                standing.pop()
+            if row.champion is not None and not standing:
+                standing.append(row.champion)
+        elif standing[-1:] != [row.champion]:
+            standing.append(row.champion)
+    before = standing[-2] if len(standing) > 1 else fleets
+    return None if standing and before == standing[-1] else before
+
+
+def _check_same_catalog(work: UnitOfWork, target: PolicyState) -> None:
+    """A candidate is compared with what serves, so the two choose from one catalog.
 
     Raises:
-        InputError: If the two choose from different catalogs.
+        InputError: If they do not.
     """
-    before = next(
-        (
-            row.champion
-            for row in reversed(work.states.transitions(state.discipline))
-            if row.tenant_id == state.tenant_id and row.champion != state.champion
-        ),
-        None,
-    )
-    lowered = work.policies.get(state.champion or "").catalog_hash
-    serving = lowered if before is None else work.policies.get(before).catalog_hash
-    if serving != lowered:
+    if work.policies.get(target.candidate or "").catalog_hash != target.catalog_hash:
         raise InputError(
-            f"mode of {state.discipline}",
+            f"mode of {target.discipline}",
             "the champion before it chooses from another catalog, so that the two cannot be "
             "compared.",
             "Lower it to none.",
         )
-    return replace(state, champion=before, candidate=state.champion, catalog_hash=serving)
 
 
 def set_share(

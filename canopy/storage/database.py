@@ -89,7 +89,7 @@ class Database:
                 )
                 yield UnitOfWork(connection, tenant)
         except OperationalError as error:
-            if isinstance(error.orig, psycopg.Error) and error.connection_invalidated:
+            if _is_absent(error):
                 raise ServiceUnreachableError(
                     "Postgres", f"{error.orig}.", "Nothing was kept; try again."
                 ) from error
@@ -118,6 +118,15 @@ class Database:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _is_absent(error: OperationalError) -> bool:
+    """True where no connection came about, or the one there was is lost."""
+    if error.connection_invalidated or error.statement is None:
+        return True
+    state = error.orig.sqlstate if isinstance(error.orig, psycopg.Error) else None
+    # Connection exceptions; the server is shutting down, crashed, or is starting.
+    return state is not None and state.startswith(("08", "57P"))
 
 
 def _engine(dsn: str) -> Engine:

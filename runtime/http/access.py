@@ -7,7 +7,7 @@ from typing import Any
 import structlog
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from runtime.http.guard import KEY_ID, N_ITEMS, TENANT
+from runtime.http.guard import KEY_ID, N_ITEMS, REQUEST_ID, TENANT
 from runtime.telemetry import TallyCollector
 
 
@@ -52,6 +52,7 @@ class AccessLog:
                 status=status,
                 ms=round((perf_counter() - started_s) * 1e3, 3),
                 tenant=scope.get(TENANT),
-                key=scope.get(KEY_ID),
-                items=scope.get(N_ITEMS),
+                key_id=scope.get(KEY_ID),
+                n_items=scope.get(N_ITEMS),
+                request_id=scope.get(REQUEST_ID),
             )

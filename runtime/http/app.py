@@ -3,38 +3,19 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ValidationError
-from pydantic.json_schema import models_json_schema
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from canopy.domain.errors import CanopyError
 from runtime.bootstrap import Runtime
 from runtime.http import decisions, health, outcomes, selections
 from runtime.http.access import AccessLog
-from runtime.http.problems import Failure, failure_of
-from runtime.http.responses import SECURITY
-from runtime.http.schemas import (
-    OutcomeBatch,
-    OutcomeReport,
-    Problem,
-    Selection,
-    SelectionBatch,
-    ServedReport,
-)
-
-BODY_MODELS: Final[tuple[type[BaseModel], ...]] = (
-    Selection,
-    SelectionBatch,
-    OutcomeReport,
-    OutcomeBatch,
-    ServedReport,
-    Problem,
-)
-"""Models that routes read themselves, so that FastAPI does not find them."""
+from runtime.http.document import documented
+from runtime.http.problems import EXPECTED, Failure, failure_of
+from runtime.http.schemas import Problem
 
 
 def build_app(runtime: Runtime, on_started: Callable[[], None] = lambda: None) -> FastAPI:
@@ -64,6 +45,8 @@ def build_app(runtime: Runtime, on_started: Callable[[], None] = lambda: None) -
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        # A redirect would be an answer that no document names, and loses a body on its way.
+        redirect_slashes=False,
     )
     app.state.runtime = runtime
     for module in (selections, outcomes, decisions, health):
@@ -73,7 +56,7 @@ def build_app(runtime: Runtime, on_started: Callable[[], None] = lambda: None) -
     app.add_exception_handler(RequestValidationError, _fail_parameters)
     app.add_exception_handler(HTTPException, _fail_http)
     app.add_middleware(AccessLog, responses=runtime.metrics.responses)
-    app.openapi = _documented(app)  # type: ignore[method-assign] # FastAPI's own way to extend it
+    app.openapi = documented(app)  # type: ignore[method-assign] # FastAPI's own way to extend it
     return app
 
 
@@ -84,7 +67,8 @@ async def _fail(_: Request, error: Exception) -> Response:
 async def _fail_parameters(_: Request, error: Exception) -> Response:
     first = error.errors()[0] if isinstance(error, RequestValidationError) else {}
     place = ".".join(str(part) for part in first.get("loc", ()))
-    problem = Problem(error="bad_request", message=f"{first.get('msg')}.", place=place or None)
+    message = f"{first.get('msg')}. {EXPECTED}"
+    problem = Problem(error="bad_request", message=message, place=place or None)
     return Failure(400, problem).response()
 
 
@@ -96,27 +80,3 @@ async def _fail_http(request: Request, error: Exception) -> Response:
     # `Allow`, which a refused method owes its caller.
     response.headers.update(getattr(error, "headers", None) or {})
     return response
-
-
-def _documented(app: FastAPI) -> Callable[[], dict[str, Any]]:
-    plain = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        document = plain()
-        schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        _, found = models_json_schema(
-            [(model, "validation") for model in BODY_MODELS],
-            ref_template="#/components/schemas/{model}",
-        )
-        for name, schema in found["$defs"].items():
-            schemas.setdefault(name, schema)
-        document["components"]["securitySchemes"] = {
-            SECURITY: {
-                "type": "http",
-                "scheme": "bearer",
-                "description": "A key of `canopy key create`.",
-            }
-        }
-        return document
-
-    return openapi

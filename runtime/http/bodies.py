@@ -1,5 +1,7 @@
 """Request bodies: read within a limit, and told apart into one object or many."""
 
+import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -14,13 +16,15 @@ from runtime.http.schemas import MAX_BODY_BYTES, MAX_ITEMS
 One = TypeVar("One", bound=BaseModel)
 
 _ITEMS_KEY: Final = b'"items"'
+_ESCAPED_COLON: Final = b"\\u003"
+_SHOWN: Final = 100
 
 
 async def read_body(request: Request) -> bytes:
     """The whole body.
 
     Raises:
-        BodyTooLargeError: If it is larger than the surface takes, said or found.
+        BodyTooLargeError: If it is larger than the surface takes.
     """
     chunks: list[bytes] = []
     n_bytes = 0
@@ -52,17 +56,18 @@ class Shape(Generic[One]):
 
         Raises:
             ValidationError: If a single object is not what is expected, or the body is no JSON.
-            InputError: If the items are no list, or there are none.
+            InputError: If the items are no list, there are none, or a key comes twice.
             BodyTooLargeError: If there are too many items.
         """
         if _ITEMS_KEY not in body:
-            return self.one.validate_json(body)
+            return self.read_one(body)
         try:
-            return self.one.validate_json(body)
+            return self.read_one(body)
         except ValidationError:
             document = _document(body)
             if not isinstance(document, dict) or document.keys() != {"items"}:
                 raise
+        require_unique_keys(body, to_json(document, inf_nan_mode="constants"))
         items = document["items"]
         if not isinstance(items, list) or not items:
             raise InputError("items", "expected a list of at least one.", "Send one or more.")
@@ -72,12 +77,51 @@ class Shape(Generic[One]):
             )
         return [self._item(place, item) for place, item in enumerate(items)]
 
+    def read_one(self, body: bytes) -> One:
+        """Parse a body that holds one object.
+
+        Raises:
+            ValidationError: If it is not what is expected, or no JSON.
+            InputError: If a key comes twice.
+        """
+        one = self.one.validate_json(body)
+        require_unique_keys(body, self.one.dump_json(one, exclude_unset=True))
+        return one
+
     def _item(self, place: int, item: Any) -> One | Failure:
         try:
             # Through JSON again: an item in a batch means what it means alone.
             return self.one.validate_json(to_json(item, inf_nan_mode="constants"))
         except ValidationError as error:
             return failure_of(error, place=f"items.{place}")
+
+
+def require_unique_keys(body: bytes, kept: bytes) -> None:
+    """Refuse an object that names a key twice: which of the two was meant cannot be known.
+
+    Parsers keep the last one and say nothing; every key that went took its colon with it.
+
+    Args:
+        body: JSON as it came.
+        kept: JSON of what was read from it.
+
+    Raises:
+        InputError: If a key comes twice in one object.
+    """
+    if body.count(b":") != kept.count(b":") or _ESCAPED_COLON in body:
+        # Numbers stay texts: only the keys matter here, and no digits are too many for a text.
+        json.loads(
+            body, object_pairs_hook=_unique, parse_float=str, parse_int=str, parse_constant=str
+        )
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        twice = next(key for key, n in counts.items() if n > 1)
+        raise InputError(twice[:_SHOWN], "the key comes twice in one object.", "Send it once.")
+    return found
 
 
 def _document(body: bytes) -> Any:

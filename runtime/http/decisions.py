@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import TypeAdapter
 
 from canopy.domain.access import Scope
-from canopy.domain.errors import NotFoundError
+from canopy.domain.errors import CatalogError, InputError, NotFoundError
 from canopy.storage.rows import DecisionRow, OutcomeRow
 from canopy.storage.unit_of_work import UnitOfWork
 from policy.catalog import Catalog, parse_catalog
@@ -71,6 +71,7 @@ async def correct(request: Request, decision_id: UUID) -> Response:
     def write() -> StoredDecision:
         with database.unit_of_work(report.tenant) as work:
             row = _required(work, decision_id)
+            _require_plan(_catalog(work, row), report.plan)
             if report.imposed or row.plan != report.plan:
                 work.decisions.mark_not_served(decision_id, report.plan)
             return _document(work, decision_id)
@@ -84,6 +85,24 @@ def _required(work: UnitOfWork, decision_id: UUID) -> DecisionRow:
     if row is None:
         raise NotFoundError("decision", str(decision_id), "Check the id and the tenant.")
     return row
+
+
+def _require_plan(catalog: Catalog | None, plan: str) -> None:
+    """Where the catalog is known, what was served must be one of its plans.
+
+    Raises:
+        InputError: If it is not.
+    """
+    if catalog is None:
+        return
+    try:
+        catalog.index(plan)
+    except CatalogError as error:
+        raise InputError(
+            "plan",
+            f"the catalog of {catalog.discipline} has no plan {plan!r}.",
+            "Name a plan by its id in the catalog the decision was made from.",
+        ) from error
 
 
 def _document(work: UnitOfWork, decision_id: UUID) -> StoredDecision:

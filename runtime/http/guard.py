@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Protocol, TypeVar
 
 from starlette.requests import Request
@@ -9,13 +10,13 @@ from starlette.requests import Request
 from canopy.domain.access import Permit, Scope
 from canopy.domain.errors import ForbiddenError, RateLimitedError
 from runtime.bootstrap import runtime_of
-from runtime.http.problems import Failure, failure_of
-from runtime.http.schemas import Problem
+from runtime.http.problems import Failure, failure_of, joined
 
 KEY_ID: Final = "canopy.key_id"
 TENANT: Final = "canopy.tenant"
 N_ITEMS: Final = "canopy.n_items"
-"""Names under which a request's scope tells the access log who asked, and for how much."""
+REQUEST_ID: Final = "canopy.request_id"
+"""Names under which a request's scope tells the access log who asked, and for what."""
 
 
 class OfTenant(Protocol):
@@ -67,13 +68,13 @@ def screened(
         scope: What it asks to do.
     """
     keys = runtime_of(request.app).keys
-    refused: dict[str, Problem | None] = {}
+    refused: dict[str, Failure] = {}
     counts = Counter(item.tenant for item in items if not isinstance(item, Failure))
     for tenant, n in counts.items():
         try:
             keys.allow(permit, tenant, scope, n)
         except (ForbiddenError, RateLimitedError) as error:
-            refused[tenant] = failure_of(error).problem
+            refused[tenant] = failure_of(error)
     request.scope[N_ITEMS] = len(items)
     if len(counts) == 1:
         request.scope[TENANT] = next(iter(counts))
@@ -82,10 +83,9 @@ def screened(
     return [_screened(item, place, refused) for place, item in enumerate(items)]
 
 
-def _screened(
-    item: Asked | Failure, place: int, refused: Mapping[str, Problem | None]
-) -> Asked | Failure:
-    problem = None if isinstance(item, Failure) else refused.get(item.tenant)
-    if problem is None:
+def _screened(item: Asked | Failure, place: int, refused: Mapping[str, Failure]) -> Asked | Failure:
+    failure = None if isinstance(item, Failure) else refused.get(item.tenant)
+    if failure is None:
         return item
-    return Failure(403, problem.model_copy(update={"place": f"items.{place}.{problem.place}"}))
+    where = joined(f"items.{place}", failure.problem.place)
+    return replace(failure, problem=failure.problem.model_copy(update={"place": where}))

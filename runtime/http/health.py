@@ -3,6 +3,7 @@
 import asyncio
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from canopy.domain.errors import CanopyError
@@ -42,8 +43,8 @@ async def readyz(request: Request) -> Response:
     "/metrics",
     summary="Figures for Prometheus",
     operation_id="metrics",
-    response_model=None,
-    responses={200: {"content": {"text/plain": {}}}},
+    response_class=PlainTextResponse,
+    responses={200: {"description": "The text format of Prometheus."}},
 )
 async def metrics(request: Request) -> Response:
     """Every figure of this process."""

@@ -25,6 +25,7 @@ from runtime.http.schemas import Problem
 
 MEDIA_TYPE: Final = "application/problem+json"
 RETRY_AFTER_S: Final = 1
+EXPECTED: Final = "See /openapi.json for what is expected."
 
 _UNAUTHORIZED: Final = 401
 _PASSING: Final = (RequestInFlightError, ProtectedRowError, ServiceUnreachableError)
@@ -86,10 +87,13 @@ def failure_of(error: Exception, *, place: str | None = None) -> Failure:
         The status and the problem.
     """
     if isinstance(error, BodyTooLargeError):
-        return Failure(413, Problem(error="too_large", message=str(error), place=error.place))
+        where = joined(place, error.place)
+        return Failure(413, Problem(error="too_large", message=str(error), place=where))
     for kind, status, code in _CODES:
         if isinstance(error, kind):
-            where = _joined(place, _place(error))
+            where = joined(place, _place(error))
+            if where is None and isinstance(error, ValidationError):
+                where = "body"
             problem = Problem(error=code, message=_message(error), place=where)
             return Failure(status, problem, _retry_after_s(error))
     _log.error("unforeseen", exc_info=error)
@@ -106,7 +110,7 @@ def _retry_after_s(error: Exception) -> int | None:
 def _place(error: Exception) -> str | None:
     if isinstance(error, ValidationError):
         loc = error.errors(include_url=False, include_context=False, include_input=False)[0]["loc"]
-        return ".".join(str(part) for part in loc) or None
+        return ".".join(str(part) for part in loc)
     if isinstance(error, InputError):
         return error.place
     if isinstance(error, NotFoundError):
@@ -119,9 +123,10 @@ def _place(error: Exception) -> str | None:
 def _message(error: Exception) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        return f"{first['msg']}. See /openapi.json for what is expected."
+        return f"{first['msg']}. {EXPECTED}"
     return str(error)
 
 
-def _joined(prefix: str | None, place: str | None) -> str | None:
+def joined(prefix: str | None, place: str | None) -> str | None:
+    """A place within another, such as `items.3.context`; None where neither is one."""
     return ".".join(part for part in (prefix, place) if part) or None

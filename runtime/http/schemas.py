@@ -1,6 +1,6 @@
 """What the HTTP surface takes and answers: typed, bounded, with examples."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
@@ -16,8 +16,90 @@ MAX_WINDOW_DAYS: Final = 3650
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
 PlanId = Annotated[str, StringConstraints(min_length=1, max_length=4000, pattern=r"^[^\x00]+$")]
 
+FIRST_MOMENT: Final = datetime(1970, 1, 1, tzinfo=UTC)
+LAST_MOMENT: Final = datetime(9999, 1, 1, tzinfo=UTC)
+"""Within these a moment reads back in every zone; a database takes more than it gives back."""
+
 EXAMPLE_ID: Final = "0197f3a2-5c1e-7d4b-9a60-3f1d2c4b5a69"
 EXAMPLE_PLAN: Final = "opening=story,length=short"
+
+
+_EXAMPLE_PROBLEM: Final = {
+    "error": "not_found",
+    "message": "no catalog of a discipline named 'publc_copy'. Register a policy first.",
+    "place": "discipline",
+}
+_EXAMPLE_SELECTION: Final = {
+    "request_id": "order-7781",
+    "tenant": "acme",
+    "discipline": "public_copy",
+    "unit_id": "customer-42",
+    "context": {"channel": "mail", "past_replies": 3},
+}
+_EXAMPLE_VERSIONS: Final = {
+    "catalog": "c0ffee",
+    "features": "f00d",
+    "policy": "5eed",
+    "kernel": "numpy-2.3/AVX512",
+}
+_EXAMPLE_ANSWER: Final = {
+    "decision_id": EXAMPLE_ID,
+    "plan": EXAMPLE_PLAN,
+    "propensity": 0.31,
+    "served": True,
+    "mode": "on",
+    "arm": None,
+    "reasons": ["drawn"],
+    "versions": _EXAMPLE_VERSIONS,
+}
+_EXAMPLE_REPORT: Final = {
+    "tenant": "acme",
+    "decision_id": EXAMPLE_ID,
+    "metric": "reward",
+    "value": 1.0,
+    "window_days": 7,
+}
+_EXAMPLE_RECORDED: Final = {
+    "decision_id": EXAMPLE_ID,
+    "metric": "reward",
+    "value": 1.0,
+    "observed_at": "2026-03-01T12:00:00Z",
+    "unit": None,
+    "window_days": 7.0,
+    "final": True,
+}
+_EXAMPLE_CORRECTION: Final = {
+    "plan": "opening=question,length=short",
+    "reported_at": "2026-03-01T12:00:05Z",
+}
+_EXAMPLE_MASKED: Final = {
+    "plan": "opening=story,length=long",
+    "because": "long texts need a budget of 3",
+}
+_EXAMPLE_STORED: Final = _EXAMPLE_ANSWER | {
+    "propensity": None,
+    "served": False,
+    "tenant": "acme",
+    "decided_at": "2026-03-01T12:00:00Z",
+    "request_id": "order-7781",
+    "discipline": "public_copy",
+    "unit_id": "customer-42",
+    "kind": "real",
+    "arm_share": None,
+    "u": 0.4711,
+    "floor": 0.05,
+    "n_plans": 3,
+    "distribution": {EXAMPLE_PLAN: 0.31, _EXAMPLE_CORRECTION["plan"]: 0.69},
+    "shadow_plan": None,
+    "shadow": None,
+    "n_masked": 1,
+    "masked": [_EXAMPLE_MASKED],
+    "masked_by": {_EXAMPLE_MASKED["because"]: 1},
+    "context": _EXAMPLE_SELECTION["context"],
+    "reserved": False,
+    "corrections": [_EXAMPLE_CORRECTION],
+    "outcomes": [_EXAMPLE_RECORDED],
+}
 
 
 def _config(example: dict[str, Any]) -> ConfigDict:
@@ -25,6 +107,11 @@ def _config(example: dict[str, Any]) -> ConfigDict:
     return ConfigDict(
         frozen=True, extra="forbid", strict=True, json_schema_extra={"examples": [example]}
     )
+
+
+def _answer(example: dict[str, Any]) -> ConfigDict:
+    # Fields may be added to answers, so nothing is forbidden there.
+    return ConfigDict(frozen=True, json_schema_extra={"examples": [example]})
 
 
 class Selection(BaseModel):
@@ -36,18 +123,12 @@ class Selection(BaseModel):
         discipline: Which catalog and policy choose.
         unit_id: Whom the decision concerns; units, not requests, are reserved and split.
         context: What is known before choosing, by feature name.
-        allowed: Plans that are possible right now; None leaves it to the catalog's rules.
+        allowed: Plans that are possible right now; null leaves it to the catalog's rules.
         override: A plan the caller imposes; the row then carries no propensity.
         kind: `synthetic` for generated traffic, which no evidence ever mixes with real.
     """
 
-    model_config = _config({
-        "request_id": "order-7781",
-        "tenant": "acme",
-        "discipline": "public_copy",
-        "unit_id": "customer-42",
-        "context": {"channel": "mail", "past_replies": 3},
-    })
+    model_config = _config(_EXAMPLE_SELECTION)
 
     request_id: Name
     tenant: Name
@@ -62,7 +143,7 @@ class Selection(BaseModel):
 class SelectionBatch(BaseModel):
     """Many selections in one call; each succeeds or fails by itself."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = _config({"items": [_EXAMPLE_SELECTION]})
 
     items: Annotated[list[Selection], Field(min_length=1, max_length=MAX_ITEMS)]
 
@@ -70,7 +151,7 @@ class SelectionBatch(BaseModel):
 class AnsweredVersions(BaseModel):
     """Everything whose change could change the choice; null where it played no part."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = _answer(_EXAMPLE_VERSIONS)
 
     catalog: str | None
     features: str | None
@@ -92,28 +173,7 @@ class SelectionAnswer(BaseModel):
         versions: What it was chosen with.
     """
 
-    model_config = ConfigDict(
-        frozen=True,
-        json_schema_extra={
-            "examples": [
-                {
-                    "decision_id": EXAMPLE_ID,
-                    "plan": EXAMPLE_PLAN,
-                    "propensity": 0.31,
-                    "served": True,
-                    "mode": "on",
-                    "arm": None,
-                    "reasons": ["drawn"],
-                    "versions": {
-                        "catalog": "c0ffee",
-                        "features": "f00d",
-                        "policy": "5eed",
-                        "kernel": "numpy-2.3/AVX512",
-                    },
-                }
-            ]
-        },
-    )
+    model_config = _answer(_EXAMPLE_ANSWER)
 
     decision_id: UUID
     plan: str
@@ -134,11 +194,7 @@ class Problem(BaseModel):
         place: Where: a field, a row, a name; null where the whole request is meant.
     """
 
-    model_config = _config({
-        "error": "not_found",
-        "message": "no catalog of a discipline named 'publc_copy'. Register a policy first.",
-        "place": "discipline",
-    })
+    model_config = _config(_EXAMPLE_PROBLEM)
 
     error: str
     message: str
@@ -148,7 +204,7 @@ class Problem(BaseModel):
 class SelectionBatchAnswer(BaseModel):
     """One answer or problem per item, in the order of the items."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = _answer({"items": [_EXAMPLE_ANSWER, _EXAMPLE_PROBLEM]})
 
     items: list[SelectionAnswer | Problem]
 
@@ -161,26 +217,20 @@ class OutcomeReport(BaseModel):
         decision_id: Which decision.
         metric: What was measured.
         value: The measurement; null where it was looked for and could not be measured.
-        observed_at: When, with its zone; null means now.
+        observed_at: When, with its zone, from 1970 to 9998; null means now.
         unit: Unit of `value`; null for a plain number.
         window_days: Time after the decision that the measurement covers; null if open.
         final: Whether no later measurement of this metric will come.
     """
 
-    model_config = _config({
-        "tenant": "acme",
-        "decision_id": EXAMPLE_ID,
-        "metric": "reward",
-        "value": 1.0,
-        "window_days": 7,
-    })
+    model_config = _config(_EXAMPLE_REPORT)
 
     tenant: Name
     decision_id: UUID
     metric: Name = PRIMARY_METRIC
     # Required on purpose: a forgotten value must not read as "could not be measured".
     value: Annotated[float, Field(allow_inf_nan=False)] | None
-    observed_at: AwareDatetime | None = None
+    observed_at: Annotated[AwareDatetime, Field(ge=FIRST_MOMENT, lt=LAST_MOMENT)] | None = None
     unit: Name | None = None
     window_days: Annotated[float, Field(gt=0, le=MAX_WINDOW_DAYS)] | None = None
     final: bool = True
@@ -189,15 +239,15 @@ class OutcomeReport(BaseModel):
 class OutcomeBatch(BaseModel):
     """Many measurements in one call; each succeeds or fails by itself."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = _config({"items": [_EXAMPLE_REPORT]})
 
     items: Annotated[list[OutcomeReport], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
 class OutcomeRecorded(BaseModel):
-    """A measurement as it now stands in the record."""
+    """A measurement as it now stands in the record; fields as they were reported."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = _answer(_EXAMPLE_RECORDED)
 
     decision_id: UUID
     metric: str
@@ -211,7 +261,7 @@ class OutcomeRecorded(BaseModel):
 class OutcomeBatchAnswer(BaseModel):
     """One record or problem per item, in the order of the items."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = _answer({"items": [_EXAMPLE_RECORDED, _EXAMPLE_PROBLEM]})
 
     items: list[OutcomeRecorded | Problem]
 
@@ -236,7 +286,7 @@ class ServedReport(BaseModel):
 class Correction(BaseModel):
     """A plan that was served instead of the one in the answer."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = _answer(_EXAMPLE_CORRECTION)
 
     plan: str
     reported_at: datetime
@@ -245,7 +295,7 @@ class Correction(BaseModel):
 class MaskedPlan(BaseModel):
     """A plan that could not be served, and why."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = _answer(_EXAMPLE_MASKED)
 
     plan: str
     because: str
@@ -257,6 +307,14 @@ class StoredDecision(BaseModel):
     A field is null where the record does not say, as for decisions imported from elsewhere.
 
     Attributes:
+        plan: The plan of the answer.
+        propensity: Its probability when it was drawn; null where it was not, or was not served.
+        served: False if something else was served than what was drawn.
+        kind: `real`, `synthetic`, or `imported` from elsewhere.
+        arm_share: Share of the arm it was assigned to; null outside a canary.
+        u: The number in [0, 1) that the plan was drawn by.
+        floor: Share of the distribution spread evenly over feasible plans.
+        n_plans: How many plans the catalog has.
         distribution: Probability by plan the plan was drawn from; null above 256 plans, where
             only its digest is stored, and where nothing was drawn.
         shadow: The candidate's own probabilities in observation; never a propensity.
@@ -267,7 +325,7 @@ class StoredDecision(BaseModel):
         outcomes: Every measurement, oldest first.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = _answer(_EXAMPLE_STORED)
 
     decision_id: UUID
     tenant: str
@@ -302,7 +360,7 @@ class StoredDecision(BaseModel):
 class Health(BaseModel):
     """Whether the process lives, or is ready; `because` says what it waits for."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = _answer({"status": "ok", "because": None})
 
     status: Literal["ok", "unready"]
     because: str | None = None

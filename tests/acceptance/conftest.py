@@ -70,11 +70,21 @@ class HttpProcess:
 
 
 @pytest.fixture
-def stored_catalog(database):
-    catalog = parse_catalog(CATALOG, "copy.yaml")
-    with database.unit_of_work(FLEET) as work:
-        work.catalogs.put(catalog.content_hash, catalog.discipline, "1", catalog.to_yaml())
-    return catalog
+def store_catalog():
+    """Stores the catalog of these tests for the fleet of a database."""
+
+    def store(database):
+        catalog = parse_catalog(CATALOG, "copy.yaml")
+        with database.unit_of_work(FLEET) as work:
+            work.catalogs.put(catalog.content_hash, catalog.discipline, "1", catalog.to_yaml())
+        return catalog
+
+    return store
+
+
+@pytest.fixture
+def stored_catalog(store_catalog, database):
+    return store_catalog(database)
 
 
 @pytest.fixture
@@ -82,8 +92,8 @@ def make_process(settings, tmp_path):
     """Makes HTTP processes, each of a home of its own; all are killed at the end."""
     made = []
 
-    def make(name="http"):
-        process = HttpProcess(settings, tmp_path / name, tmp_path / f"{name}.log")
+    def make(name="http", of=settings):
+        process = HttpProcess(of, tmp_path / name, tmp_path / f"{name}.log")
         made.append(process)
         return process
 

@@ -1,6 +1,7 @@
 """Docs: generated pages are current, and every public word has its heading."""
 
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -18,7 +19,10 @@ REFERENCE = ROOT / "docs" / "reference"
 pytestmark = pytest.mark.guard
 
 
-def generator():
+@pytest.fixture
+def generator(monkeypatch):
+    """The script as a module, with the one beside it that it imports."""
+    monkeypatch.syspath_prepend(ROOT / "docs")
     spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -38,13 +42,35 @@ def test_generated_pages_are_current():
     assert found.returncode == 0, found.stderr
 
 
-def test_the_check_fires_on_a_stale_page(tmp_path, monkeypatch, capsys):
-    module = generator()
+def test_the_check_fires_on_a_stale_page(generator, tmp_path, monkeypatch, capsys):
+    module = generator
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "PAGES", {"settings.md": module.settings})
     monkeypatch.setattr(sys, "argv", ["generate.py", "--check"])
     assert module.main() == 1
     assert "settings.md" in capsys.readouterr().err
+
+
+def test_the_check_fires_on_a_stale_table_of_figures(generator, tmp_path, monkeypatch):
+    benchmarks = generator.benchmarks
+    row = {
+        "name": "a | b", "peer": "c", "ours": 12.0, "against": 3456.0, "unit": "us",
+        "ratio": 0.00347, "budget": "≤ 2x", "holds": False, "measured": "2026-01-01",
+    }  # fmt: skip
+    machine = {"cores": 2, "cpu": "x", "has_avx512": False, "python": "3", "numpy": "2"}
+    figures, readme = tmp_path / "benchmarks.json", tmp_path / "README.md"
+    monkeypatch.setattr(benchmarks, "FIGURES", figures)
+    monkeypatch.setattr(benchmarks, "README", readme)
+    readme.write_text(f"before\n{benchmarks.BEGIN}\n{benchmarks.END}\nafter\n")
+    assert benchmarks.is_current(rewrite=False), "without figures there is nothing to show"
+    figures.write_text(json.dumps({"machine": machine, "rows": [row]}))
+    assert not benchmarks.is_current(rewrite=False)
+    assert not benchmarks.is_current(rewrite=True)
+    assert benchmarks.is_current(rewrite=False)
+    text = readme.read_text()
+    assert "| a \\| b | 12 us | c: 3,456 us | 0.00347x | ≤ 2x | **missed** |" in text
+    assert "1 figures, 1 missed. 2 cores of x, without AVX-512" in text
+    assert (text.startswith("before\n"), text.endswith("\nafter\n")) == (True, True)
 
 
 def test_every_setting_command_and_reason_is_documented():

@@ -74,12 +74,13 @@ def test_a_path_that_is_not_served_is_a_problem_too(served):
     assert served.client.get("/v1/selections").status_code == 405
 
 
-def test_serving_another_plan_takes_the_propensity_back_for_good(served, database):
+def test_serving_another_plan_takes_the_propensity_back_for_good(served, database, catalog):
     answer = served.select().json()
     place = f"/v1/decisions/{answer['decision_id']}/served"
     same = served.client.post(place, json={"tenant": "acme", "plan": answer["plan"]}).json()
     assert (same["served"], same["propensity"]) == (True, answer["propensity"])
-    changed = served.client.post(place, json={"tenant": "acme", "plan": "something else"}).json()
+    other = next(plan for plan in catalog.plan_ids if plan != answer["plan"])
+    changed = served.client.post(place, json={"tenant": "acme", "plan": other}).json()
     assert (changed["served"], changed["propensity"]) == (False, None)
     assert changed["plan"] == answer["plan"]
     assert changed["distribution"][answer["plan"]] == answer["propensity"]
@@ -88,6 +89,26 @@ def test_serving_another_plan_takes_the_propensity_back_for_good(served, databas
     with database.unit_of_work("acme") as work:
         (episode,) = work.decisions.export("public_copy")
     assert episode.propensity is None
+
+
+def test_the_same_plan_imposed_was_not_drawn_and_a_repeat_changes_nothing(served):
+    answer = served.select().json()
+    place = f"/v1/decisions/{answer['decision_id']}/served"
+    imposed = {"tenant": "acme", "plan": answer["plan"], "imposed": True}
+    first = served.client.post(place, json=imposed).raise_for_status()
+    assert (first.json()["served"], first.json()["propensity"]) == (False, None)
+    (kept,) = first.json()["corrections"]
+    assert kept["plan"] == answer["plan"]
+    assert served.client.post(place, json=imposed).content == first.content
+
+
+def test_a_plan_that_the_catalog_has_not_was_not_served(served):
+    answer = served.select().json()
+    place = f"/v1/decisions/{answer['decision_id']}/served"
+    refused = served.client.post(place, json={"tenant": "acme", "plan": "tone=loud,length=short"})
+    assert (refused.status_code, refused.json()["place"]) == (400, "plan")
+    assert "tone=loud" in refused.json()["message"]
+    assert read(served, answer["decision_id"]).json()["propensity"] == answer["propensity"]
 
 
 def test_a_correction_of_another_tenants_decision_is_not_found(served):

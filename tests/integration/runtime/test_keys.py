@@ -111,7 +111,39 @@ def test_the_log_names_who_asked_and_never_the_token(guarded, asking, issue, cap
     guarded.client.post("/v1/selections", content=b"{", headers=bearer(key))
     out, err = capfd.readouterr()
     assert key.row.key_id in out + err
+    assert "r-1" in out + err
     assert key.token not in out + err
+    assert "mail" not in out + err
+
+
+def test_a_wrong_token_is_repeated_nowhere(guarded, asking, capfd):
+    wrong = "canopy_this-was-somebodys-secret"
+    refused = guarded.client.post(
+        "/v1/selections", json=asking(), headers={"Authorization": f"Bearer {wrong}"}
+    )
+    out, err = capfd.readouterr()
+    assert refused.status_code == 401
+    assert wrong not in refused.text + out + err
+
+
+def test_a_batch_over_the_rate_fails_item_by_item_and_the_next_call_waits(guarded, asking, issue):
+    key = issue(rate_per_s=0.01)
+    items = [asking("a"), asking("b")]
+    sent = {"json": {"items": items}, "headers": bearer(key)}
+    first = guarded.client.post("/v1/selections", **sent).json()["items"]
+    assert all("plan" in item for item in first)
+    second = guarded.client.post("/v1/selections", **sent).json()["items"]
+    assert [(item["error"], item["place"]) for item in second] == [
+        ("rate_limited", "items.0"), ("rate_limited", "items.1"),
+    ]  # fmt: skip
+
+
+def test_a_tenant_over_its_rate_is_refused_whoever_asks(settings, catalog, running, asking):
+    with running(settings.model_copy(update={"tenant_rate_per_s": 0.01})) as limited:
+        assert limited.select().is_success
+        refused = limited.select("r-2")
+        assert (refused.status_code, refused.json()["error"]) == (429, "rate_limited")
+        assert limited.select("r-2", tenant="globex").is_success
 
 
 def test_the_document_names_the_scheme_and_every_refusal(served):

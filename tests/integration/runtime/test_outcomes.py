@@ -61,6 +61,37 @@ def test_a_correction_is_a_new_row_and_the_newest_becomes_the_reward(served, dat
     assert episode.reward == 1
 
 
+def test_a_measurement_that_is_not_final_makes_no_reward(served, database, decision_id):
+    report(served, decision_id, value=3, final=False).raise_for_status()
+    with database.unit_of_work("acme") as work:
+        (episode,) = work.decisions.export("public_copy")
+    assert episode.reward is None
+    report(served, decision_id, value=4).raise_for_status()
+    with database.unit_of_work("acme") as work:
+        (episode,) = work.decisions.export("public_copy")
+    assert episode.reward == 4
+
+
+def test_a_late_measurement_of_an_earlier_moment_does_not_displace_a_newer_one(
+    served, database, decision_id
+):
+    report(served, decision_id, value=1, observed_at="2026-01-02T00:00:00Z").raise_for_status()
+    report(served, decision_id, value=0, observed_at="2026-01-01T00:00:00Z").raise_for_status()
+    with database.unit_of_work("acme") as work:
+        (episode,) = work.decisions.export("public_copy")
+    assert episode.reward == 1
+    assert len(outcomes(database, decision_id)) == 2
+
+
+def test_a_final_measurement_that_could_not_be_made_is_no_reward_and_not_zero(
+    served, database, decision_id
+):
+    report(served, decision_id, value=None).raise_for_status()
+    with database.unit_of_work("acme") as work:
+        (episode,) = work.decisions.export("public_copy")
+    assert episode.reward is None
+
+
 def test_the_same_measurement_twice_is_fine(served, database, decision_id):
     for _ in range(2):
         sent = report(served, decision_id, value=1, observed_at="2026-01-01T00:00:00Z")
@@ -81,6 +112,8 @@ def test_what_is_no_finite_number_is_refused(served, database, decision_id, word
     ("parts", "place"),
     [
         ({"observed_at": "2026-01-01T00:00:00"}, "observed_at"),
+        ({"observed_at": "0001-01-01T00:00:00+14:00"}, "observed_at"),
+        ({"observed_at": "9999-12-31T23:59:59-14:00"}, "observed_at"),
         ({"window_days": -1}, "window_days"),
         ({"metric": ""}, "metric"),
         ({"decision_id": "nope"}, "decision_id"),

@@ -227,8 +227,8 @@ def test_an_item_of_a_batch_means_what_it_means_alone(served, asking):
 @pytest.mark.parametrize(
     ("body", "status", "place"),
     [
-        (b"not json", 400, None),
-        (b"[]", 400, None),
+        (b"not json", 400, "body"),
+        (b"[]", 400, "body"),
         (b'{"items": []}', 400, "items"),
         (b'{"items": {}}', 400, "items"),
         (json.dumps({"items": [{}] * 1025}).encode(), 413, "items"),

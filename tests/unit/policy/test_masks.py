@@ -211,8 +211,11 @@ def test_the_cache_of_masks_is_bounded(catalog):
     held = masks[1]
     masks.update(dict.fromkeys(range(100, 100 + limit), held))
     again = mask_context(catalog, {"budget": 9})
-    assert len(masks) == 1
     assert again.n_feasible == catalog.n_plans
+    assert len(masks) == limit
+    # The oldest went, the newest is kept.
+    assert 1 not in masks
+    assert next(reversed(masks.values())) is again
 
 
 def test_a_mask_handed_in_is_checked():

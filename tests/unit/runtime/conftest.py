@@ -1,9 +1,14 @@
 """A small catalog and requests over it; no server, no database."""
 
+import numpy as np
 import pytest
 
 from canopy.domain.episode import EpisodeKind
+from policy.artifact import save_artifact
 from policy.catalog import parse_catalog
+from policy.features import FeatureSchema
+from policy.fields import Number
+from policy.weights import parameter_shapes
 from runtime.episodes import Ask
 
 CATALOG = """\
@@ -39,3 +44,20 @@ def make_ask():
         return Ask(**fields | parts)
 
     return make
+
+
+@pytest.fixture
+def policy(catalog, tmp_path):
+    """A policy that scores an immense budget with no finite number."""
+    schema = FeatureSchema((Number("budget", 4.0, 2.0),))
+    rng = np.random.default_rng(0)
+    shapes = parameter_shapes([2, 3], schema.width, pairs=True)
+    return save_artifact(
+        tmp_path / "policy", catalog=catalog, schema=schema,
+        weights={name: rng.normal(size=shape) * 10 for name, shape in shapes.items()},
+        temperature=1.0, floor=0.1,
+        facts={
+            "training_run_id": None, "data_hash": None, "objective": None, "reward_spec": None,
+            "lineage": {}, "n_rows": None, "synthetic": True,
+        },
+    )  # fmt: skip

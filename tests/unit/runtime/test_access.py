@@ -1,6 +1,7 @@
 """Keys and limits: who may ask, and how often; the database is asked seldom and off the loop."""
 
 import asyncio
+import threading
 from datetime import timedelta
 
 import hypothesis.strategies as st
@@ -9,8 +10,13 @@ from hypothesis import given
 
 from canopy.domain.access import Permit, Scope, new_token, token_digest
 from canopy.domain.clock import now
-from canopy.domain.errors import ForbiddenError, RateLimitedError, UnauthorizedError
-from runtime.access import FRESH_S, UNKNOWN_PER_S, Bucket, KeyRing
+from canopy.domain.errors import (
+    ForbiddenError,
+    RateLimitedError,
+    ServiceUnreachableError,
+    UnauthorizedError,
+)
+from runtime.access import FRESH_S, MAX_KEPT, MAX_UNKNOWN, RENEW_S, UNKNOWN_PER_S, Bucket, KeyRing
 
 ALL = frozenset(Scope)
 
@@ -134,22 +140,138 @@ def test_a_revoked_key_works_no_longer_than_a_second_and_no_moment_after_a_notic
     assert identify(ring, token) is not None
 
 
+def test_what_was_read_before_a_notice_is_not_believed_after_it(record, clock):
+    token = record.issue()
+    digest = token_digest(token)
+    is_read, may_go_on = threading.Event(), threading.Event()
+
+    def slowly(asked):
+        found = record.find(asked)
+        if record.n_asked == 1:
+            is_read.set()
+            may_go_on.wait(10)
+        return found
+
+    ring = KeyRing(slowly, required=True, clock=clock)
+
+    async def run():
+        early = asyncio.create_task(ring.identify(f"Bearer {token}"))
+        await asyncio.to_thread(is_read.wait, 10)
+        record.permits[digest] = Permit("k1", "acme", ALL, revoked_at=now())
+        ring.forget(["acme"])
+        with pytest.raises(UnauthorizedError):
+            await ring.identify(f"Bearer {token}")
+        may_go_on.set()
+        await early
+        with pytest.raises(UnauthorizedError):
+            await ring.identify(f"Bearer {token}")
+
+    asyncio.run(run())
+
+
+def test_a_key_in_steady_use_is_renewed_beside_its_requests(record, clock):
+    token = record.issue()
+    may_answer = threading.Event()
+    may_answer.set()
+
+    def find(digest):
+        assert may_answer.wait(10)
+        return record.find(digest)
+
+    ring = KeyRing(find, required=True, clock=clock)
+
+    async def run():
+        await ring.identify(f"Bearer {token}")
+        may_answer.clear()
+        clock.now_s += RENEW_S
+        await ring.identify(f"Bearer {token}")
+        (renewal,) = ring._looking.values()
+        assert not renewal.done()
+        may_answer.set()
+        await renewal
+        clock.now_s += RENEW_S / 2
+        await ring.identify(f"Bearer {token}")
+
+    asyncio.run(run())
+    assert record.n_asked == 2
+
+
+def test_a_database_that_fails_beside_a_request_fails_nobody_until_the_permit_is_old(record, clock):
+    token = record.issue()
+    is_down = False
+
+    def find(digest):
+        if is_down:
+            raise ServiceUnreachableError("Postgres", "gone.", "Wait.")
+        return record.find(digest)
+
+    ring = KeyRing(find, required=True, clock=clock)
+
+    async def run():
+        nonlocal is_down
+        await ring.identify(f"Bearer {token}")
+        is_down = True
+        clock.now_s += RENEW_S
+        await ring.identify(f"Bearer {token}")
+        await asyncio.gather(*ring._looking.values(), return_exceptions=True)
+        clock.now_s += FRESH_S - RENEW_S
+        with pytest.raises(ServiceUnreachableError):
+            await ring.identify(f"Bearer {token}")
+
+    asyncio.run(run())
+
+
+async def guess(ring, n):
+    """Try keys that nobody made."""
+    refused = 0
+    for _ in range(n):
+        try:
+            await ring.identify(f"Bearer {new_token()}")
+        except RateLimitedError:
+            refused += 1
+        except UnauthorizedError:
+            pass
+    return refused
+
+
+def test_a_key_that_exists_never_queues_with_guesses(ring, record, clock):
+    token = record.issue()
+    identify(ring, token)
+    assert asyncio.run(guess(ring, 200)) > 0
+    ring.forget(["acme"])
+    assert identify(ring, token) is not None
+    clock.now_s += FRESH_S
+    assert identify(ring, token) is not None
+
+
+def test_a_flood_of_wrong_keys_fills_no_memory(record, clock):
+    ring = KeyRing(record.find, required=True, clock=clock)
+
+    async def flood():
+        for _ in range(60):
+            await guess(ring, int(UNKNOWN_PER_S))
+            clock.now_s += 1.0
+
+    asyncio.run(flood())
+    assert record.n_asked >= 3000 * 0.9
+    assert len(ring._unknown) <= MAX_UNKNOWN
+
+
+def test_many_tenants_fill_no_memory_and_free_nobody_from_a_debt(record, clock):
+    ring = KeyRing(record.find, required=False, tenant_rate_per_s=1.0, clock=clock)
+    ring.allow(None, "acme", Scope.SELECT, 1000)
+    for n in range(2 * MAX_KEPT):
+        clock.now_s += 0.001
+        ring.allow(None, f"tenant-{n}", Scope.SELECT)
+    assert len(ring._buckets) <= MAX_KEPT
+    with pytest.raises(RateLimitedError, match="acme"):
+        ring.allow(None, "acme", Scope.SELECT)
+
+
 def test_guessing_keys_asks_the_database_so_often_and_no_more(ring, record):
     known = record.issue()
     identify(ring, known)
-
-    async def guess():
-        refused = 0
-        for _ in range(200):
-            try:
-                await ring.identify(f"Bearer {new_token()}")
-            except RateLimitedError:
-                refused += 1
-            except UnauthorizedError:
-                pass
-        return refused
-
-    assert asyncio.run(guess()) >= 200 - UNKNOWN_PER_S
+    assert asyncio.run(guess(ring, 200)) >= 200 - UNKNOWN_PER_S
     assert record.n_asked <= UNKNOWN_PER_S + 1
     # Whoever has a key that is known here is not held up by it.
     assert identify(ring, known) is not None

@@ -7,6 +7,7 @@ from hypothesis import given
 from runtime.breaker import (
     FAILURES_TO_OPEN,
     FIRST_PAUSE_S,
+    IDLE_S,
     LONGEST_PAUSE_S,
     TRIAL_S,
     Breakers,
@@ -103,3 +104,38 @@ def test_breakers_are_apart():
     assert not breakers.admits("one")
     assert breakers.admits("other")
     assert breakers.n_open() == 1
+
+
+def test_a_breaker_that_nobody_asks_is_forgotten():
+    clock = Clock()
+    breakers = Breakers(clock)
+    for _ in range(FAILURES_TO_OPEN):
+        breakers.settle("retired", failed=True)
+    clock.now_s = IDLE_S
+    assert breakers.n_open() == 1
+    clock.now_s = IDLE_S + 0.001
+    assert breakers.n_open() == 0
+    assert breakers.is_calm
+
+
+STEP = st.tuples(st.sampled_from(["ask", "failed", "succeeded"]), st.floats(0.0, 20.0))
+
+
+@given(st.lists(STEP, max_size=120))
+def test_an_open_circuit_lets_one_trial_through_at_a_time(steps):
+    clock = Clock()
+    breakers = Breakers(clock)
+    for _ in range(FAILURES_TO_OPEN):
+        breakers.settle("policy", failed=True)
+    trial_s = None
+    for what, passed_s in steps:
+        clock.now_s += passed_s
+        if what == "ask":
+            if breakers.admits("policy") and not breakers.is_calm:
+                assert trial_s is None or clock.now_s >= trial_s + TRIAL_S
+                trial_s = clock.now_s
+        elif trial_s is not None:
+            breakers.settle("policy", failed=what == "failed")
+            trial_s = None
+        if breakers.is_calm:
+            break
