@@ -1,5 +1,6 @@
 """What estimators demand of their arrays; each refusal names the array and the row, from 1."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,10 +18,27 @@ class Rows:
         decisions: Shape (n,). Decisions each row stands for: 1 where nothing was dropped, else
             proportional to 1 / keep probability.
         n_decisions: Their sum: how many decisions the rows speak for.
+        keep_prob: Shape (n,). Probability with which each row was kept; None where every row was.
     """
 
     decisions: FloatArray
     n_decisions: float
+    keep_prob: FloatArray | None = None
+
+    def reshaped(self, weight: FloatArray, shape: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """Weights of shape (n,) after a change of the policies' ratio.
+
+        Args:
+            weight: Shape (n,). Importance weights, keep probability divided in.
+            shape: From ratios of target over logging probability to what replaces them.
+        """
+        if self.keep_prob is None:
+            return shape(weight)
+        # The keep probability is known and no policy's doing; it may depend on the reward. To cut
+        # by it would tilt the rewards, and not even a perfect reward model could undo that.
+        ratio = weight * self.keep_prob
+        changed = shape(ratio)
+        return np.where(changed == ratio, weight, changed / self.keep_prob)
 
 
 def numbers(name: str, values: ArrayLike, n_rows: int | None = None) -> FloatArray:
@@ -68,18 +86,53 @@ def rows_of(n_rows: int, keep_prob: ArrayLike | None, n_decisions: float | None)
         ShapeMismatchError: If there is not one keep probability per row.
         RangeError: If one lies outside (0, 1], or fewer decisions than rows are claimed.
     """
-    decisions = np.ones(n_rows)
-    if keep_prob is not None:
-        keep = numbers("keep_prob", keep_prob, n_rows)
-        require("keep_prob", keep, (keep > 0) & (keep <= 1), "a probability in (0, 1]")
-        decisions = 1 / keep
+    keep = None if keep_prob is None else positive_probabilities("keep_prob", keep_prob, n_rows)
+    decisions = np.ones(n_rows) if keep is None else 1 / keep
     if n_decisions is None:
-        return Rows(decisions, float(decisions.sum()))
+        return Rows(decisions, float(decisions.sum()), keep)
     if not n_rows <= n_decisions < np.inf:
         raise RangeError("n_decisions", None, n_decisions, f"at least the {n_rows} rows at hand")
     if n_rows:
         decisions *= n_decisions / decisions.sum()
-    return Rows(decisions, float(n_decisions))
+    return Rows(decisions, float(n_decisions), keep)
+
+
+def positive_probabilities(name: str, values: ArrayLike, n_rows: int) -> FloatArray:
+    """Probabilities of what did happen, so none is 0.
+
+    Raises:
+        ShapeMismatchError: If they are not one per row.
+        RangeError: If one lies outside (0, 1].
+    """
+    array = numbers(name, values, n_rows)
+    require(name, array, (array > 0) & (array <= 1), "a probability in (0, 1]")
+    return array
+
+
+def probabilities(name: str, values: ArrayLike, n_rows: int | None = None) -> FloatArray:
+    """Probabilities.
+
+    Raises:
+        ShapeMismatchError: If they are not one per row.
+        RangeError: If one lies outside [0, 1].
+    """
+    array = numbers(name, values, n_rows)
+    require(name, array, (array >= 0) & (array <= 1), "a probability from 0 to 1")
+    return array
+
+
+def declared_range(reward: FloatArray, reward_range: tuple[float, float]) -> tuple[float, float]:
+    """The range that rewards were declared to keep to.
+
+    Raises:
+        RangeError: If it is none, or a reward lies outside.
+    """
+    lo, hi = reward_range
+    if not -np.inf < lo < hi < np.inf:
+        raise RangeError("reward_range", None, hi, f"a finite number above the lowest reward {lo}")
+    within = (reward >= lo) & (reward <= hi)
+    require("reward", reward, within, f"a reward within the declared {lo:g} to {hi:g}")
+    return lo, hi
 
 
 def require(name: str, array: FloatArray, holds: BoolArray, expected: str) -> None:

@@ -12,6 +12,9 @@ from policy.arrays import FloatArray
 
 Status = Literal["ok", "refused"]
 
+Basis = Literal["logged", "model", "estimated"]
+"""What an estimate rests on: logged propensities, a reward model alone, or estimated weights."""
+
 MIN_ESS: Final = 10.0
 """Least effective sample size of the raw weights; small logs need half their rows only."""
 
@@ -31,8 +34,9 @@ class Estimate:
         mean_weight: Sum of the weights per decision, near 1 for a sound log; None without weights.
         max_weight: The largest weight; None without weights.
         ratios: The estimator as sums of columns, for resampling.
-        bias_bound: Largest possible loss of value to clipping, in reward units; None where
-            nothing was clipped.
+        bias_bound: Estimate of the largest bias that cut or shrunk weights can cause, in reward
+            units; None where weights are as they came, or no range of rewards was declared.
+        basis: `logged`, `model` or `estimated`. Only what rests on logged propensities promotes.
     """
 
     value: float | None
@@ -45,6 +49,7 @@ class Estimate:
     max_weight: float | None
     ratios: Ratios = field(repr=False)
     bias_bound: float | None = None
+    basis: Basis = "logged"
 
 
 def settle(
@@ -53,6 +58,7 @@ def settle(
     weight: FloatArray | None,
     *,
     bias_bound: float | None = None,
+    basis: Basis = "logged",
 ) -> Estimate:
     """The estimate, or its refusal.
 
@@ -60,7 +66,8 @@ def settle(
         ratios: The estimator.
         rows: How the rows stand for decisions.
         weight: Shape (n,). Raw importance weights; None for an estimator that uses none.
-        bias_bound: Largest possible loss to clipping, in reward units.
+        bias_bound: Largest bias of cut or shrunk weights, in reward units.
+        basis: What the weights rest on.
     """
     n = len(ratios.numerators)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -85,7 +92,27 @@ def settle(
         max_weight=max_weight,
         ratios=ratios,
         bias_bound=bias_bound if bias_bound is None else _finite(bias_bound),
+        basis=basis,
     )
+
+
+def most_bias(
+    weight: FloatArray, used: FloatArray, reach: FloatArray | float, rows: Rows
+) -> float | None:
+    """The most that using other weights can change an estimate, as the log shows it.
+
+    Args:
+        weight: Shape (n,). Importance weights.
+        used: Shape (n,). What was used in their place.
+        reach: Largest size of what is weighted, shape (n,) or the same for all, in reward units.
+        rows: How the rows stand for decisions.
+
+    Returns:
+        An unbiased estimate of a bound on the bias, in reward units; None without rows.
+    """
+    if not len(weight):
+        return None
+    return float((np.abs(weight - used) * reach).sum() / rows.n_decisions)
 
 
 def _refusal(n: int, value: float, ess: float | None) -> str | None:

@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from canopy.domain.errors import RangeError
 from eval.estimators.checks import numbers, require, rows_of, weights
-from eval.estimators.estimate import Estimate, settle
+from eval.estimators.estimate import Estimate, most_bias, settle
 from eval.estimators.ratios import Ratios, columns
 
 
@@ -52,26 +52,30 @@ def clipped_ips(
     cap: float,
     reward_max: float = 1.0,
     *,
+    reward_min: float = 0.0,
     keep_prob: ArrayLike | None = None,
     n_decisions: float | None = None,
 ) -> Estimate:
-    """Inverse propensity scoring with weights cut at `cap`: less variance, a bias downwards.
+    """Inverse propensity scoring with weights cut at `cap`: less variance, a bias towards 0.
 
     Args:
-        reward: Shape (n,). Observed reward of each logged decision, at most `reward_max`.
+        reward: Shape (n,). Observed reward of each logged decision, from `reward_min` to
+            `reward_max`.
         weight: As for `ips`.
-        cap: Largest weight used, at least 0.
+        cap: Largest ratio of target to logging probability used, at least 0. The keep probability
+            is not cut: it is known, and no policy's doing.
         reward_max: Largest reward that can occur.
+        reward_min: Smallest reward that can occur.
         keep_prob: As for `ips`.
         n_decisions: As for `ips`.
 
     Returns:
-        The estimate in reward units; `bias_bound` is the most that clipping can have taken away.
+        The estimate in reward units; `bias_bound` is the most that clipping can have changed.
         ESS, mean and largest weight are those of the raw weights.
 
     Raises:
         ShapeMismatchError: If the arrays differ in shape.
-        RangeError: As for `ips`, or if the cap is negative or a reward exceeds `reward_max`.
+        RangeError: As for `ips`, or if the cap is negative or a reward lies outside its range.
 
     Source:
         Ionides, Truncated Importance Sampling, JCGS 2008.
@@ -81,11 +85,12 @@ def clipped_ips(
     if not cap >= 0:
         raise RangeError("cap", None, cap, "at least 0")
     require("reward", r, r <= reward_max, f"at most reward_max = {reward_max:g}")
+    require("reward", r, r >= reward_min, f"at least reward_min = {reward_min:g}")
     rows = rows_of(len(r), keep_prob, n_decisions)
-    ratios = Ratios(columns(np.minimum(w, cap) * r), columns(rows.decisions))
-    with np.errstate(over="ignore"):
-        lost = float(np.maximum(w - cap, 0).sum())
-    bound = reward_max * lost / rows.n_decisions if len(r) else None
+    with np.errstate(over="ignore", invalid="ignore"):
+        used = rows.reshaped(w, lambda ratio: np.minimum(ratio, cap))
+        ratios = Ratios(columns(used * r), columns(rows.decisions))
+        bound = most_bias(w, used, max(reward_max, -reward_min), rows)
     return settle(ratios, rows, w, bias_bound=bound)
 
 

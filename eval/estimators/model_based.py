@@ -40,7 +40,7 @@ def direct_method(
     rows = rows_of(len(m), keep_prob, n_decisions)
     with np.errstate(over="ignore"):
         ratios = Ratios(columns(m * rows.decisions), columns(rows.decisions))
-    return settle(ratios, rows, None)
+    return settle(ratios, rows, None, basis="model")
 
 
 def doubly_robust(

@@ -56,3 +56,21 @@ def units_of(labels: Sequence[Any] | np.ndarray[Any, Any] | None, n_rows: int) -
     words = labels.tolist() if isinstance(labels, np.ndarray) else labels
     codes = [numbered.setdefault(word, len(numbered)) for word in words]
     return Units(np.array(codes, dtype=np.intp), len(numbered))
+
+
+def unit_means(values: FloatArray, labels: Sequence[Any] | np.ndarray[Any, Any]) -> FloatArray:
+    """The mean of each unit's rows: what a sequence is fed, since rows of a unit are no news.
+
+    Args:
+        values: Shape (n,).
+        labels: Shape (n,). Unit of each row, anything hashable.
+
+    Returns:
+        Shape (n_units,), in order of first appearance. A unit belongs into a sequence once its
+        last row is in.
+
+    Raises:
+        ShapeMismatchError: If there is not one label per row.
+    """
+    grouped = units_of(labels, len(values))
+    return grouped.sums(values) / grouped.sums(np.ones(len(values)))

@@ -38,6 +38,10 @@ class Golden:
     q_taken: np.ndarray
     expected: np.ndarray
     keep: np.ndarray
+    target: np.ndarray
+    logging: np.ndarray
+    q_all: np.ndarray
+    action: np.ndarray
 
     @property
     def model(self):
@@ -53,4 +57,9 @@ def golden():
         MODEL[rows, ACTION],
         (TARGET * MODEL).sum(axis=1),
         KEEP,
+        TARGET,
+        LOGGING,
+        # The plan that row 4 masks has no prediction.
+        np.where(LOGGING == 0, np.nan, MODEL),
+        ACTION,
     )
