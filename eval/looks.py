@@ -7,6 +7,7 @@ from typing import Final
 from canopy.domain.evidence import Evidence, Tier
 from canopy.logs import schema
 from canopy.logs.tabular import DecisionLog
+from eval.intervals.gain import error_of_look
 
 LOOK: Final = "look"
 SAFETY_SET: Final = "safety_set"
@@ -22,7 +23,7 @@ def split_level(level: float, look: int) -> float:
     These errors sum to no more than the allowed one however many looks follow, so that the
     chance of ever promoting a policy without a gain stays within it.
     """
-    return 1 - (1 - level) / (look * (look + 1))
+    return 1 - error_of_look(1 - level, look)
 
 
 def sketch_of(reserve: DecisionLog) -> tuple[str, ...]:
