@@ -248,7 +248,7 @@ def improvement_bound(
     floor = found.gain_floor
     backed: Wager = fixed_length((fed + floor) / (1 + floor), threshold, len(fed))
     wealth = float(backed.log_wealth(floor / (1 + floor)).max())
-    lower = float(_gain_at(backed.running_lower(threshold)[-1:], floor)[0])
+    lower = max((1 + floor) * backed.final_lower(threshold) - floor, -1.0)
     return Improvement(
         improves=wealth >= threshold,
         lower=(hi - lo) * lower,

@@ -12,6 +12,7 @@ Source:
     Contextual Bandits, 2022.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -107,24 +108,27 @@ class Wager:
             logs, done = self._logs_at(max(level, LEAST_MEAN), rise), rise
         return lower
 
+    def final_lower(self, log_threshold: float) -> float:
+        """The last entry of `running_lower`, without those before: one search instead of many.
+
+        Args:
+            log_threshold: As for `running_lower`.
+        """
+
+        # Wealth falls in mu at every row, so the largest over the rows does too.
+        def surplus(claim: float) -> float:
+            return float(self.log_wealth(claim).max()) - log_threshold
+
+        if not len(self.values) or surplus(LEAST_MEAN) <= 0:
+            return 0.0
+        return _end_of_rejected(surplus, LEAST_MEAN)
+
     def _rejected(self, n_rows: int, mu: float, log_threshold: float) -> float:
-        # Wealth at `mu` suffices. The end is rounded to the side of what is rejected, so that the
-        # bound never promises more than the wealth proves.
         def surplus(claim: float) -> float:
             logs = self._logs_at(claim, n_rows)
             return float(log_mean_exp(logs[:, None])[0]) - log_threshold
 
-        below, step = mu, _STEP
-        above = min(1.0, mu + step)
-        while surplus(above) >= 0:
-            if above >= 1:
-                return 1.0
-            below, step = above, 4 * step
-            above = min(1.0, above + step)
-        if surplus(below) <= 0:
-            return below
-        root = float(brentq(surplus, below, above, xtol=_TOLERANCE, rtol=1e-12))
-        return max(below, root - 2 * _TOLERANCE)
+        return _end_of_rejected(surplus, mu)
 
     def _logs_at(self, mu: float, n_rows: int) -> FloatArray:
         """Logarithm of each bet's wealth after some rows, of shape (n_bets,)."""
@@ -137,6 +141,25 @@ class Wager:
     def _factors(self, mu: float, start: int, stop: int) -> FloatArray:
         stakes = np.minimum(self.stakes[start:stop], (self.shares / mu)[:, None])
         return np.asarray(1 + stakes * (self.values[start:stop] - mu), dtype=np.float64)
+
+
+def _end_of_rejected(surplus: Callable[[float], float], mu: float) -> float:
+    """The largest claim whose surplus of evidence is not below 0, searched upwards from `mu`.
+
+    Evidence at `mu` suffices. The end is rounded to the side of what is rejected, so that the
+    bound never promises more than the wealth proves.
+    """
+    below, step = mu, _STEP
+    above = min(1.0, mu + step)
+    while surplus(above) >= 0:
+        if above >= 1:
+            return 1.0
+        below, step = above, 4 * step
+        above = min(1.0, above + step)
+    if surplus(below) <= 0:
+        return below
+    root = float(brentq(surplus, below, above, xtol=_TOLERANCE, rtol=1e-12))
+    return max(below, root - 2 * _TOLERANCE)
 
 
 def wager(bets: Bets, values: FloatArray, log_threshold: float) -> Wager:
