@@ -1,37 +1,25 @@
 """Estimates over one sample of rows, judged: value, overlap, interval, or a refusal."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from eval.estimators import Estimate, Ratios
-from eval.estimators.ratios import columns, ratio_sum
+from eval.estimator_names import ESTIMATORS, MODEL_ALONE, Named, parse_estimators
+from eval.estimators import Estimate
+from eval.estimators.ratios import ratio_sum
 from eval.intervals.bootstrap import Bootstrap, percentile_interval, resampled_sums
-from eval.intervals.unit_t import UnitInterval, unit_ess, unit_interval
-from eval.sample import ESTIMATORS, MODEL_ALONE, Sample, estimate
-from eval.verdicts import Difference, Interval, IntervalDetail, IntervalKind, Verdict
-
-MIN_INTERVAL: Final = 30
-"""Least number of units, and of units' and rows' worth of weight, for any interval."""
-
-MIN_BOOTSTRAP_UNITS: Final = 100
-"""With fewer units the percentile interval covers too little."""
-
-MAX_WEIGHT_ERRORS: Final = 4.0
-"""Standard errors by which the mean weight may miss 1."""
-
-MAX_UNSUPPORTED: Final = 0.01
-"""Largest share of the target's probability on plans that are never logged."""
-
-MODEL_BASED: Final = (
-    "model-based: it never promotes, and has no interval, since the spread of its predictions "
-    "says nothing of their error."
+from eval.intervals.unit_t import UnitInterval, unit_interval
+from eval.overlap import (
+    MIN_BOOTSTRAP_UNITS,
+    Figures,
+    Overlap,
+    interval_refusal,
+    overlap_of,
+    refusal,
 )
-
-_ROUNDING: Final = 1e-6
-"""Relative error of a weight made of two single-precision probabilities."""
+from eval.sample import Sample, estimate
+from eval.verdicts import Difference, Interval, IntervalDetail, IntervalKind, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +27,14 @@ class Judging:
     """How to judge.
 
     Attributes:
-        estimators: Short names, in the order wanted.
+        estimators: Which, in the order wanted.
         level: Nominal coverage of intervals.
         interval: Which interval a verdict carries.
         seed: Of the bootstrap.
         n_resamples: Replicates; None takes as many as stay quick.
     """
 
-    estimators: Sequence[str] = ESTIMATORS
+    estimators: Sequence[Named] = field(default_factory=lambda: parse_estimators(ESTIMATORS))
     level: float = 0.95
     interval: IntervalKind = IntervalKind.UNIT_T
     seed: int = 12345
@@ -58,12 +46,21 @@ class Judged:
     """An estimate, or why there is none.
 
     Attributes:
+        named: The estimator.
         estimate: As computed; None where it could not be.
         refusal: Why it may not be used; None where it may.
+        overlap: The overlap under its weights.
     """
 
+    named: Named
     estimate: Estimate | None
     refusal: str | None
+    overlap: Overlap
+
+    @property
+    def usable(self) -> Estimate | None:
+        """The estimate, where it may be used."""
+        return self.estimate if self.refusal is None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +78,22 @@ class Assessment:
     estimates: Mapping[str, Estimate]
 
 
-def judged(sample: Sample, estimators: Sequence[str]) -> dict[str, Judged]:
+def judged(sample: Sample, estimators: Sequence[Named]) -> dict[str, Judged]:
     """Estimates by short name, each refused or not; no intervals."""
-    uncovered, overlap = _coverage_refusal(sample), _mean_weight_refusal(sample)
+    overlaps: dict[tuple[str, ...], Overlap] = {(): overlap_of(sample)}
     found: dict[str, Judged] = {}
-    for name in estimators:
-        result = estimate(name, sample)
-        if isinstance(result, str):
-            found[name] = Judged(None, result)
-        else:
-            is_weighted = name != MODEL_ALONE
-            # First what names its remedy: where no plan of the target was ever logged, that every
-            # weight is 0 says less.
-            weighted = (uncovered or result.reason or overlap) if is_weighted else result.reason
-            found[name] = Judged(result, weighted)
+    for named in estimators:
+        if named.factors not in overlaps:
+            overlaps[named.factors] = overlap_of(sample.seen_by(named))
+        overlap = overlaps[named.factors]
+        result = estimate(named, sample)
+        figures = result if isinstance(result, str) else Figures.of(result)
+        found[named.name] = Judged(
+            named=named,
+            estimate=None if isinstance(result, str) else result,
+            refusal=refusal(named, figures, overlap),
+            overlap=overlap,
+        )
     return found
 
 
@@ -106,15 +105,28 @@ def assess(sample: Sample, judging: Judging) -> Assessment:
         judging: How.
     """
     found = judged(sample, judging.estimators)
-    usable = {
-        name: each.estimate
-        for name, each in found.items()
-        if each.estimate is not None and each.refusal is None
+    usable = {name: one.estimate for name, one in found.items() if one.estimate and one.usable}
+    bootstraps = _bootstraps(usable, sample, judging)
+    details = {
+        name: detail_of(
+            found[name].named,
+            unit_interval(each.contributions, sample.units.codes, level=judging.level),
+            bootstraps.get(name),
+            found[name].overlap,
+        )
+        for name, each in usable.items()
     }
-    details = _details(usable, sample, judging)
     verdicts = tuple(
-        _verdict(name, found[name], details.get(name), sample, judging)
-        for name in judging.estimators
+        verdict_of(
+            one.named,
+            None if one.estimate is None else Figures.of(one.estimate),
+            one.refusal,
+            details.get(name),
+            one.overlap,
+            judging,
+            n_null_reward=sample.n_null_reward,
+        )
+        for name, one in found.items()
     )
     return Assessment(verdicts, tuple(details.values()), usable)
 
@@ -129,108 +141,132 @@ def compare(sample: Sample, other: Sample, against: str, judging: Judging) -> li
         judging: How.
     """
     ours, theirs = judged(sample, judging.estimators), judged(other, judging.estimators)
-    return [
-        _difference(name, ours[name], theirs[name], (sample, other), against, judging)
-        for name in judging.estimators
-    ]
+    found = []
+    for name, mine in ours.items():
+        spread = None
+        if mine.usable is not None and (his := theirs[name].usable) is not None:
+            paired = mine.usable.contributions - his.contributions
+            spread = unit_interval(paired, sample.units.codes, level=judging.level)
+        found.append(
+            difference_of(
+                mine.named,
+                against,
+                spread,
+                (mine.refusal, theirs[name].refusal),
+                (mine.overlap, theirs[name].overlap),
+                judging.level,
+            )
+        )
+    return found
 
 
-def _difference(
-    name: str,
-    ours: Judged,
-    theirs: Judged,
-    samples: tuple[Sample, Sample],
+def difference_of(
+    named: Named,
     against: str,
-    judging: Judging,
+    spread: UnitInterval | None,
+    refusals: tuple[str | None, str | None],
+    overlaps: tuple[Overlap, Overlap],
+    level: float,
 ) -> Difference:
-    units = samples[0].units
-    refusal = ours.refusal
-    if refusal is None and theirs.refusal is not None:
-        refusal = f"{against}: {theirs.refusal}"
-    value, interval, reason = None, None, refusal
-    if refusal is None and ours.estimate is not None and theirs.estimate is not None:
-        paired = ours.estimate.contributions - theirs.estimate.contributions
-        spread = unit_interval(paired, units.codes, level=judging.level)
+    """A paired difference, or why there is none.
+
+    Args:
+        named: The estimator.
+        against: The other policy's name.
+        spread: The difference with its interval; None where either side is refused.
+        refusals: Why either side is refused.
+        overlaps: The overlap of either side.
+        level: Nominal coverage.
+    """
+    reason = refusals[0]
+    if reason is None and refusals[1] is not None:
+        reason = f"{against}: {refusals[1]}"
+    value, interval = None, None
+    if spread is not None:
         value = spread.value
-        reason = next((why for s in samples if (why := _interval_refusal(name, s))), None)
+        reason = next((why for one in overlaps if (why := interval_refusal(named, one))), None)
         interval = None if reason else _ends(spread)
     return Difference(
-        estimator=name,
+        estimator=named.name,
         against=against,
         status="refused" if value is None else "ok",
         value=value,
         interval=interval,
-        level=judging.level,
-        n=samples[0].n,
-        n_units=units.n_units,
+        level=level,
+        n=overlaps[0].n,
+        n_units=overlaps[0].n_units,
         reason=reason,
     )
 
 
-def _coverage_refusal(sample: Sample) -> str | None:
-    mass = sample.unsupported_mass
-    if mass is None or mass <= MAX_UNSUPPORTED:
-        return None
-    return (
-        f"{mass:.1%} of the target's probability lies on plans that are never logged. Log with "
-        "overlap: give the catalog's levels doctrine weights, or serve a policy with a floor."
+def detail_of(
+    named: Named, spread: UnitInterval, resampled: Bootstrap | None, overlap: Overlap
+) -> IntervalDetail:
+    """Both intervals of an estimate that is not refused.
+
+    Args:
+        named: The estimator.
+        spread: Its t interval by unit.
+        resampled: Its bootstrap; None without one.
+        overlap: The overlap under its weights.
+    """
+    is_sound = interval_refusal(named, overlap) is None
+    resampled = resampled if is_sound else None
+    return IntervalDetail(
+        estimator=named.name,
+        std_err=spread.std_err if is_sound else None,
+        unit_t=_ends(spread) if is_sound else None,
+        bootstrap=None if resampled is None else _ends(resampled),
+        n_units=overlap.n_units,
+        unit_ess=None if named.kind == MODEL_ALONE else overlap.unit_ess,
+        n_resamples=None if resampled is None else resampled.n_resamples,
+        n_undefined=None if resampled is None else resampled.n_undefined,
     )
 
 
-def _mean_weight_refusal(sample: Sample) -> str | None:
-    if not sample.n:
-        return None
-    mass = sample.unsupported_mass
-    decisions = np.ones(sample.n) if sample.keep_prob is None else 1 / sample.keep_prob
-    mean = Ratios(columns(sample.weight), columns(decisions))
-    with np.errstate(over="ignore", invalid="ignore"):
-        parts = mean.contributions()
-    if np.isfinite(parts).all():
-        spread = unit_interval(parts, sample.units.codes)
-        error = spread.std_err
-        # Mass on plans that are never logged is missing from the weights too; it has a limit of
-        # its own below.
-        off = abs(spread.value - (1 - (mass or 0.0)))
-        if error is not None and off > MAX_WEIGHT_ERRORS * error + _ROUNDING:
-            return (
-                f"the weights average {spread.value:.4g}, not 1 (standard error {error:.2g}): "
-                "propensities or target probabilities are not what they claim to be, or rows "
-                "are missing."
-            )
-    return None
+def verdict_of(
+    named: Named,
+    figures: Figures | None,
+    refused: str | None,
+    detail: IntervalDetail | None,
+    overlap: Overlap,
+    judging: Judging,
+    *,
+    n_null_reward: int,
+) -> Verdict:
+    """What is said of one estimator.
 
-
-def _interval_refusal(name: str, sample: Sample) -> str | None:
-    if name == MODEL_ALONE:
-        return MODEL_BASED
-    if sample.units.n_units < MIN_INTERVAL:
-        return f"no interval: {sample.units.n_units} units, fewer than {MIN_INTERVAL}."
-    ess = min(unit_ess(sample.weight), unit_ess(sample.weight, sample.units.codes))
-    if ess < MIN_INTERVAL:
-        return f"no interval: the weights are worth {ess:.1f}, fewer than {MIN_INTERVAL}."
-    return None
-
-
-def _details(
-    usable: Mapping[str, Estimate], sample: Sample, judging: Judging
-) -> dict[str, IntervalDetail]:
-    bootstraps = _bootstraps(usable, sample, judging)
-    found: dict[str, IntervalDetail] = {}
-    for name, each in usable.items():
-        spread = unit_interval(each.contributions, sample.units.codes, level=judging.level)
-        is_sound = _interval_refusal(name, sample) is None
-        resampled = bootstraps.get(name) if is_sound else None
-        found[name] = IntervalDetail(
-            estimator=name,
-            std_err=spread.std_err if is_sound else None,
-            unit_t=_ends(spread) if is_sound else None,
-            bootstrap=None if resampled is None else _ends(resampled),
-            n_units=sample.units.n_units,
-            unit_ess=(None if name == MODEL_ALONE else unit_ess(sample.weight, sample.units.codes)),
-            n_resamples=None if resampled is None else resampled.n_resamples,
-            n_undefined=None if resampled is None else resampled.n_undefined,
-        )
-    return found
+    Args:
+        named: The estimator.
+        figures: What it computed; None where it could not.
+        refused: Why it may not be used; None where it may.
+        detail: Its intervals; None where it is refused.
+        overlap: The overlap under its weights.
+        judging: How to judge.
+        n_null_reward: Rows left out for want of a reward.
+    """
+    interval, reason = None, refused
+    if detail is not None:
+        is_t = judging.interval is IntervalKind.UNIT_T
+        interval = detail.unit_t if is_t else detail.bootstrap
+        reason = interval_refusal(named, overlap)
+        if reason is None and interval is None:
+            reason = f"no interval: fewer than {MIN_BOOTSTRAP_UNITS} units, or no weight in some."
+    is_usable = figures is not None and refused is None
+    return Verdict(
+        estimator=named.name,
+        status="ok" if is_usable else "refused",
+        value=figures.value if figures is not None and is_usable else None,
+        interval=interval,
+        level=judging.level,
+        n=overlap.n,
+        n_null_reward=n_null_reward,
+        ess=None if figures is None else figures.ess,
+        mean_weight=None if figures is None else figures.mean_weight,
+        max_weight=None if figures is None else figures.max_weight,
+        unsupported_mass=overlap.unsupported_mass,
+        reason=reason,
+    )
 
 
 def _bootstraps(
@@ -239,8 +275,7 @@ def _bootstraps(
     # One set of draws serves all estimators: each brings its columns, summed by unit.
     if sample.units.n_units < MIN_BOOTSTRAP_UNITS or not usable:
         return {}
-    parts = [(e.ratios.numerators, e.ratios.denominators) for e in usable.values()]
-    blocks = [np.hstack(pair) for pair in parts]
+    blocks = [np.hstack([e.ratios.numerators, e.ratios.denominators]) for e in usable.values()]
     rng = np.random.Generator(np.random.SFC64(judging.seed))
     sums = resampled_sums(
         sample.units.sums(np.hstack(blocks)), rng=rng, n_resamples=judging.n_resamples
@@ -254,34 +289,6 @@ def _bootstraps(
         found[name] = percentile_interval(values, n_units=sample.units.n_units, level=judging.level)
         start = end
     return found
-
-
-def _verdict(
-    name: str, found: Judged, detail: IntervalDetail | None, sample: Sample, judging: Judging
-) -> Verdict:
-    each = found.estimate
-    interval, reason = None, found.refusal
-    if detail is not None:
-        chosen = judging.interval
-        interval = detail.unit_t if chosen is IntervalKind.UNIT_T else detail.bootstrap
-        reason = _interval_refusal(name, sample)
-        if reason is None and interval is None:
-            reason = f"no interval: fewer than {MIN_BOOTSTRAP_UNITS} units, or no weight in some."
-    is_usable = each is not None and found.refusal is None
-    return Verdict(
-        estimator=name,
-        status="ok" if is_usable else "refused",
-        value=each.value if each is not None and is_usable else None,
-        interval=interval,
-        level=judging.level,
-        n=sample.n,
-        n_null_reward=sample.n_null_reward,
-        ess=None if each is None else each.ess,
-        mean_weight=None if each is None else each.mean_weight,
-        max_weight=None if each is None else each.max_weight,
-        unsupported_mass=sample.unsupported_mass,
-        reason=reason,
-    )
 
 
 def _ends(found: UnitInterval | Bootstrap) -> Interval | None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from eval.verdicts import Difference, Verdict
 
 _PATH: Final = click.Path(path_type=Path)
-_ESTIMATORS: Final = "ips,snips,dm,dr,sndr"
+_ESTIMATORS: Final = "ips,snips,dm,dr,sndr,switch-dr,dros"
 
 
 def _log_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,7 +60,11 @@ def _model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="Evaluate this instead; the log's target columns unless told.",
 )
 @click.option(
-    "--estimators", default=_ESTIMATORS, show_default=True, help="Which, comma-separated."
+    "--estimators",
+    default=_ESTIMATORS,
+    show_default=True,
+    help="Which, comma-separated; also clipped, sub-gaussian, mips=FACTOR+FACTOR, "
+    "marginal-dr=FACTOR. A number follows `=`: switch-dr=5.",
 )
 @click.option("--against", metavar="POLICY", help="Paired difference to an artifact or `logging`.")
 @click.option("--by", metavar="COLUMN", help="Verdicts for each value of a column as well.")

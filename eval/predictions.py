@@ -1,20 +1,30 @@
 """Where reward predictions come from: the log's own columns, or a cross-fitted model."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
+from canopy.domain.errors import RangeError
 from canopy.logs import schema
+from eval.estimators import marginal_weight, unsupported_mass
 from eval.intervals.units import units_of
 from eval.opened_log import OpenedLog
-from eval.reward_features import encode_context, encode_plans
+from eval.reward_features import encode_context, encode_plans, plan_levels
 from eval.reward_models import Predictions, RewardModelSpec, RewardRows, calibrate, cross_fit
-from eval.sample import Model, Sample
+from eval.sample import LevelWeights, Model, Sample
 from eval.targets import TargetPolicy
 from eval.usable_rows import UsableRows, column_of
+from policy.catalog import Catalog
 
 NO_PLANS = "the log does not say which plans there are: name them with --plans or --catalog."
 NO_DISTRIBUTION = (
     "it needs the policy's whole distribution, and the log has its probability of the plan taken "
     "alone: log target_propensities, and propensities for the logging policy."
+)
+
+
+NO_BOTH_DISTRIBUTIONS = (
+    "it needs the whole distributions of both policies: log propensities and target_propensities."
 )
 
 
@@ -68,13 +78,25 @@ def predictions_of(
     return cross_fit(design, wanted)
 
 
-def sample_of(rows: UsableRows, target: TargetPolicy, predictions: Predictions | str) -> Sample:
+def sample_of(
+    rows: UsableRows,
+    target: TargetPolicy,
+    predictions: Predictions | str,
+    *,
+    factors: Iterable[tuple[str, ...]] = (),
+    catalog: Catalog | None = None,
+) -> Sample:
     """The arrays that the estimators need under a target policy.
 
     Args:
         rows: The rows used.
         target: The policy.
         predictions: Rewards predicted; or, in words, why there are none.
+        factors: Sets of factors whose levels are weighed instead of plans.
+        catalog: The plans' catalog, which says their levels.
+
+    Raises:
+        ConfigError: If the catalog has no such factor.
     """
     model: Model | str
     if isinstance(predictions, str):
@@ -93,7 +115,30 @@ def sample_of(rows: UsableRows, target: TargetPolicy, predictions: Predictions |
         keep_prob=rows.keep_prob,
         uncovered=target.uncovered(rows),
         n_null_reward=rows.n_null_reward,
+        reward_range=rows.log.reward_range,
+        by_levels={chosen: _level_weights(rows, target, chosen, catalog) for chosen in factors},
     )
+
+
+def _level_weights(
+    rows: UsableRows, target: TargetPolicy, factors: tuple[str, ...], catalog: Catalog | None
+) -> LevelWeights | str:
+    if rows.plans is None or rows.action is None:
+        return NO_PLANS
+    if catalog is None:
+        return "it needs the plans' factors: name the catalog with --catalog."
+    if target.full is None or rows.logging is None:
+        return NO_BOTH_DISTRIBUTIONS
+    levels = plan_levels(rows.plans, catalog, factors, "--estimators")
+    try:
+        return LevelWeights(
+            marginal_weight(
+                target.full, rows.logging, levels, rows.action, keep_prob=rows.keep_prob
+            ),
+            unsupported_mass(target.full, rows.logging, levels),
+        )
+    except RangeError as error:
+        return f"the policies' distributions do not fit: {error}"
 
 
 def _logged(rows: UsableRows) -> Predictions | str:

@@ -15,11 +15,12 @@ import numpy.typing as npt
 from canopy.domain.episode import EpisodeKind
 from canopy.domain.errors import ConfigError, LogError
 from eval.assessment import Judging, assess, compare
+from eval.estimator_names import ESTIMATORS, parse_estimators
 from eval.evaluation import Evaluation, LogSummary
 from eval.opened_log import LogSource, OpenedLog, open_log
 from eval.predictions import predictions_of, sample_of
 from eval.reward_models import Predictions, RewardModelSpec
-from eval.sample import ESTIMATORS, NEEDS_MODEL, Sample
+from eval.sample import Sample
 from eval.targets import LOGGING, Target, target_policy
 from eval.usable_rows import Split, UsableRows, column_of, usable_rows
 from eval.verdicts import Difference, IntervalKind, Segment, Verdict
@@ -61,7 +62,7 @@ def evaluate(
             the log's target columns.
         catalog: The plans' catalog or its file; None takes the log's own.
         policy: A policy artifact or its folder, as the target.
-        estimators: Short names out of `eval.sample.ESTIMATORS`.
+        estimators: Short names, as `eval.estimator_names` has them.
         reward_range: Least and greatest reward; None takes the log's own, else 0 to 1.
         plans: Plan ids in the order of columns per plan.
         propensity_constant: Propensity of every row of a logger known to be uniform.
@@ -95,8 +96,9 @@ def evaluate(
     )
     rows = usable_rows(opened.log, split=_split(split), units=units)
     chosen = target_policy(_one_target(target, policy), rows)
-    predictions = _predictions(opened, rows, reward_model, estimators)
-    sample = sample_of(rows, chosen, predictions)
+    predictions = _predictions(opened, rows, reward_model, judging)
+    factors = {named.factors for named in judging.estimators if named.factors}
+    sample = sample_of(rows, chosen, predictions, factors=factors, catalog=opened.catalog)
     found = assess(sample, judging)
     return Evaluation(
         target=chosen.name,
@@ -104,7 +106,7 @@ def evaluate(
         verdicts=found.verdicts,
         intervals=found.details,
         logging=_logging_value(rows, judging),
-        differences=tuple(_differences(against, rows, sample, predictions, judging)),
+        differences=tuple(_differences(against, opened, rows, sample, predictions, judging)),
         segments=tuple(_segments(by, opened, rows, sample, judging)),
         model=predictions if isinstance(predictions, Predictions) else None,
         notes=tuple(_notes(opened, rows, sample, predictions)),
@@ -124,18 +126,13 @@ def _judging(
     seed: int,
     n_resamples: int | None,
 ) -> Judging:
-    known = ", ".join(ESTIMATORS)
-    for name in estimators:
-        if name not in ESTIMATORS:
-            raise ConfigError("--estimators", f"knows no {name!r}.", f"There are: {known}.")
-    if not estimators or len(set(estimators)) < len(estimators):
-        raise ConfigError("--estimators", "expected each name once.", f"There are: {known}.")
+    named = parse_estimators(estimators)
     if not 0 < level < 1:
         raise ConfigError("--level", f"expected between 0 and 1, got {level:g}.", "Such as 0.95.")
     if interval not in set(IntervalKind):
         kinds = ", ".join(IntervalKind)
         raise ConfigError("--interval", f"knows no {interval!r}.", f"There are: {kinds}.")
-    return Judging(tuple(estimators), level, IntervalKind(interval), seed, n_resamples)
+    return Judging(named, level, IntervalKind(interval), seed, n_resamples)
 
 
 def _split(split: Split | str) -> Split:
@@ -156,9 +153,9 @@ def _predictions(
     opened: OpenedLog,
     rows: UsableRows,
     spec: RewardModelSpec | None,
-    estimators: Sequence[str],
+    judging: Judging,
 ) -> Predictions | str:
-    if not set(estimators) & set(NEEDS_MODEL):
+    if not any(named.needs_model for named in judging.estimators):
         return "no reward model was asked for."
     return predictions_of(opened, rows, spec)
 
@@ -166,12 +163,14 @@ def _predictions(
 def _logging_value(rows: UsableRows, judging: Judging) -> Verdict:
     sample = sample_of(rows, target_policy(LOGGING, rows), "the logging policy needs no model.")
     return replace(
-        assess(sample, replace(judging, estimators=("ips",))).verdicts[0], estimator=LOGGING
+        assess(sample, replace(judging, estimators=parse_estimators(["ips"]))).verdicts[0],
+        estimator=LOGGING,
     )
 
 
 def _differences(
     against: Target | None,
+    opened: OpenedLog,
     rows: UsableRows,
     sample: Sample,
     predictions: Predictions | str,
@@ -180,7 +179,8 @@ def _differences(
     if against is None:
         return []
     other = target_policy(against, rows)
-    return compare(sample, sample_of(rows, other, predictions), other.name, judging)
+    theirs = sample_of(rows, other, predictions, factors=sample.by_levels, catalog=opened.catalog)
+    return compare(sample, theirs, other.name, judging)
 
 
 def _segments(

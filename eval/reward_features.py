@@ -75,7 +75,7 @@ def encode_plans(
             )  # fmt: skip
         return _one_hot(np.arange(len(plans)), len(plans))
     rows = [catalog.index(plan) for plan in plans]
-    positions = _positions(catalog, factors)
+    positions = factor_positions(catalog, factors, "--plan-factors")
     levels = catalog.levels[rows]
     attributes = [_filled(values[rows]) for values in catalog.attributes.values()]
     if encoding == PlanEncoding.ORDINAL:
@@ -87,17 +87,47 @@ def encode_plans(
     return np.hstack([np.empty((len(plans), 0)), *parts])
 
 
-def _positions(catalog: Catalog, factors: Sequence[str] | None) -> list[int]:
+def plan_levels(
+    plans: Sequence[str], catalog: Catalog, factors: Sequence[str], option: str
+) -> FloatArray:
+    """Levels of the plans in some factors, by their position in the catalog.
+
+    Args:
+        plans: Plan ids in the log's order.
+        catalog: Their catalog.
+        factors: Names of the factors, in this order.
+        option: What named them, for errors.
+
+    Returns:
+        Shape (n_plans, n_factors).
+
+    Raises:
+        ConfigError: If a factor is unknown.
+        CatalogError: If the catalog lacks a plan of the log.
+    """
+    rows = [catalog.index(plan) for plan in plans]
+    levels = catalog.levels[rows][:, factor_positions(catalog, factors, option)]
+    return np.asarray(levels, dtype=np.float64)
+
+
+def factor_positions(catalog: Catalog, factors: Sequence[str] | None, option: str) -> list[int]:
+    """Where factors stand in a catalog.
+
+    Args:
+        catalog: The catalog.
+        factors: Their names, in the order wanted; None for all.
+        option: What named them, for errors.
+
+    Raises:
+        ConfigError: If a factor is unknown.
+    """
     names = [factor.name for factor in catalog.factors]
     for name in factors or ():
         if name not in names:
             raise ConfigError(
-                "--plan-factors", f"the catalog has no factor {name!r}.",
-                f"It has: {', '.join(names)}.",
-            )  # fmt: skip
-    return [names.index(name) for name in names if factors is None] + [
-        names.index(name) for name in factors or ()
-    ]
+                option, f"the catalog has no factor {name!r}.", f"It has: {', '.join(names)}."
+            )
+    return [names.index(name) for name in (names if factors is None else factors)]
 
 
 def _context_column(values: npt.NDArray[Any]) -> FloatArray:

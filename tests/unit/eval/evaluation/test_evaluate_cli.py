@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from canopy.domain.errors import EXIT_DONE, EXIT_REFUSED, CanopyError, LogError
+from eval.estimator_names import ESTIMATORS
 from eval.evaluate_cli import evaluate
 
 
@@ -33,7 +34,7 @@ def test_json_is_one_document_with_a_verdict_per_estimator(csv):
     found = run(csv(), "--json")
     assert found.exit_code == EXIT_DONE
     document = json.loads(found.stdout)
-    assert [v["estimator"] for v in document["verdicts"]] == ["ips", "snips", "dm", "dr", "sndr"]
+    assert [v["estimator"] for v in document["verdicts"]] == list(ESTIMATORS)
     assert document["target"] == "columns"
     assert document["reward_model"]["calibration"]["n"] == 300
 
