@@ -1,7 +1,8 @@
 """`canopy evaluate LOG`: what another policy would have earned on a log, or why nobody knows."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -79,6 +80,11 @@ def _model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="Which interval verdicts carry; JSON has both.",
 )
 @click.option("--seed", default=12345, show_default=True, help="Of the bootstrap.")
+@click.option("--resamples", "n_resamples", type=int, help="Replicates of the bootstrap.")
+@click.option(
+    "--stream/--no-stream", default=None,
+    help="Read LOG in passing, in memory that does not grow; default: folders and large files.",
+)  # fmt: skip
 @click.option("--html", "html_out", type=_PATH, help="Write a self-contained report here.")
 @json_option
 def evaluate(
@@ -96,23 +102,27 @@ def evaluate(
     as_json: bool,
     **stated: Any,
 ) -> None:
-    """Estimate what a policy would have earned on LOG (Parquet or CSV), without running it.
+    """Estimate what a policy would have earned on LOG, without running it.
+
+    LOG is a Parquet or CSV file, or a folder of Parquet files, partitioned ones too.
 
     Exit 3 when every estimator refuses.
     """  # noqa: DOC501 - for people at a prompt
     # Only now: the estimators bring scikit-learn and pandas, which other commands do without.
     from eval.report import evaluate as evaluated  # noqa: PLC0415
 
-    found = evaluated(
-        log,
-        target,
-        policy=policy,
-        estimators=_names(estimators),
-        against=against,
-        plans=None if plans is None else _plan_order(plans),
-        reward_model=_model(reward_by, encode_plans, plan_factors),
-        **stated,
-    )
+    with _progress(is_shown=not as_json) as on_rows:
+        found = evaluated(
+            log,
+            target,
+            policy=policy,
+            estimators=_names(estimators),
+            against=against,
+            plans=None if plans is None else _plan_order(plans),
+            reward_model=_model(reward_by, encode_plans, plan_factors),
+            on_rows=on_rows,
+            **stated,
+        )
     if html_out is not None:
         from eval.report_html import write_report  # noqa: PLC0415 - brings matplotlib
 
@@ -124,6 +134,33 @@ def evaluate(
         _show(found)
     if found.is_refused:
         raise click.exceptions.Exit(EXIT_REFUSED)
+
+
+@contextmanager
+def _progress(*, is_shown: bool) -> Iterator[Callable[[int], None]]:
+    """A count of rows read, on standard error, while a person watches a log that takes a while."""
+    from rich.console import Console  # noqa: PLC0415 - not for `--help`
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    console = Console(stderr=True)
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.completed:,.0f} rows read"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not (is_shown and console.is_terminal),
+    )
+    with bar:
+        task = None
+
+        def on_rows(n: int) -> None:
+            nonlocal task
+            if task is None:
+                task = bar.add_task("rows", total=None)
+            bar.advance(task, n)
+
+        yield on_rows
 
 
 def _names(words: str) -> list[str]:

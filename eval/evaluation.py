@@ -5,12 +5,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from canopy.domain.episode import EpisodeKind
+from eval.coverage import LevelShare, WeightHistogram
 from eval.reward_models import Predictions
 from eval.verdicts import Difference, IntervalDetail, Segment, Verdict
 from policy.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+def _no_numbers() -> FloatArray:
+    return np.empty(0)
+
+
+def _no_rows() -> IntArray:
+    return np.empty(0, dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +71,12 @@ class Evaluation:
         notes: What a reader should know.
         level: Nominal coverage of every interval.
         seed: Of the bootstrap.
+        histogram: How many rows have which weight.
+        levels: Where both policies' probability lies, by factor level; empty where the plans are
+            not known.
         contributions: Shape (n,) by estimator that is not refused: the mean is the value, and
-            two of them over the same rows are paired.
+            two of them over the same rows are paired. Empty, as are the next three, for a log
+            that was read in passing.
         weight: Shape (n,). Importance weights.
         positions: Shape (n,). Where each row used stood in the log, from 0.
         unit_codes: Shape (n,). Number of each row's unit.
@@ -77,10 +93,12 @@ class Evaluation:
     notes: tuple[str, ...]
     level: float
     seed: int
-    contributions: Mapping[str, FloatArray] = field(repr=False)
-    weight: FloatArray = field(repr=False)
-    positions: IntArray = field(repr=False)
-    unit_codes: IntArray = field(repr=False)
+    histogram: WeightHistogram = field(repr=False)
+    levels: tuple[LevelShare, ...] = field(repr=False)
+    contributions: Mapping[str, FloatArray] = field(default_factory=dict, repr=False)
+    weight: FloatArray = field(default_factory=_no_numbers, repr=False)
+    positions: IntArray = field(default_factory=_no_rows, repr=False)
+    unit_codes: IntArray = field(default_factory=_no_rows, repr=False)
 
     @property
     def is_refused(self) -> bool:
@@ -116,6 +134,7 @@ class Evaluation:
             "differences": [difference.document() for difference in self.differences],
             "segments": [segment.document() for segment in self.segments],
             "reward_model": _model_document(self.model),
+            "levels": [asdict(level) for level in self.levels],
             "notes": list(self.notes),
             "level": self.level,
             "seed": self.seed,
@@ -130,6 +149,38 @@ class Evaluation:
             + verdict_table(self.verdicts)
             + (f"<ul>{notes}</ul>" if notes else "")
         )
+
+
+def notes_of(
+    log: LogSummary, *, unsupported_mass: float | None, model: Predictions | None
+) -> tuple[str, ...]:
+    """What a reader should know of an evaluation.
+
+    Args:
+        log: How much of the log was used.
+        unsupported_mass: Share of the target on plans that are never logged; None if unknown.
+        model: The reward model; None without one.
+    """
+    notes = []
+    if log.n_null_propensity:
+        notes.append(f"{log.n_null_propensity:,} rows left out: their plan was not drawn.")
+    if log.n_null_reward:
+        notes.append(
+            f"{log.n_null_reward:,} rows left out: their reward is unmeasured. The values hold if "
+            "it is missing at random given context and plan."
+        )
+    if log.propensity_declared:
+        notes.append("The propensities were declared, not logged.")
+    if log.kind == EpisodeKind.SYNTHETIC:
+        notes.append("The log is synthetic.")
+    if unsupported_mass is None:
+        notes.append(
+            "Unsupported target mass is unknown: it takes the whole distribution of both the "
+            "logging and the target policy."
+        )
+    if model is not None and model.n_unconverged:
+        notes.append(f"{model.n_unconverged} fits of the reward model ran out of iterations.")
+    return tuple(notes)
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> str:

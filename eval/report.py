@@ -4,33 +4,41 @@ evaluation = evaluate("log.parquet", policy="artifacts/candidate")
 evaluation.to_frame()
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from canopy.domain.episode import EpisodeKind
-from canopy.domain.errors import ConfigError, LogError
+from canopy.domain.errors import ConfigError
+from canopy.logs.batches import open_batches
+from canopy.logs.source import CSV_SUFFIXES
 from eval.assessment import Judging, assess, compare
+from eval.coverage import PlanMass, WeightHistogram, level_shares
 from eval.estimator_names import ESTIMATORS, parse_estimators
-from eval.evaluation import Evaluation, LogSummary
+from eval.evaluation import Evaluation, LogSummary, notes_of
 from eval.opened_log import LogSource, OpenedLog, open_log
 from eval.predictions import predictions_of, sample_of
 from eval.reward_models import Predictions, RewardModelSpec
 from eval.sample import Sample
+from eval.stream import (
+    MAX_SEGMENTS,
+    NO_MODEL,
+    STREAMED_BYTES,
+    STREAMED_ROWS,
+    Streaming,
+    evaluate_stream,
+    text_labels,
+    too_many_segments,
+)
 from eval.targets import LOGGING, Target, target_policy
 from eval.usable_rows import Split, UsableRows, column_of, usable_rows
 from eval.verdicts import Difference, IntervalKind, Segment, Verdict
 from policy.artifact import Artifact
-from policy.catalog import Catalog
+from policy.catalog import Catalog, load_catalog, parse_catalog
 
 __all__ = ["Evaluation", "evaluate"]
-
-MAX_SEGMENTS: Final = 100
-"""More values than this are no segments but an identifier or a measurement."""
 
 
 def evaluate(
@@ -52,6 +60,8 @@ def evaluate(
     interval: IntervalKind | str = IntervalKind.UNIT_T,
     seed: int = 12345,
     n_resamples: int | None = None,
+    stream: bool | None = None,
+    on_rows: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Estimate what a target policy would have earned on a log, or say why that cannot be known.
 
@@ -76,6 +86,9 @@ def evaluate(
         interval: Which interval verdicts carry: `unit-t` or `bootstrap`.
         seed: Of the bootstrap.
         n_resamples: Replicates of the bootstrap; None takes as many as stay quick.
+        stream: Read the log in passing, in memory that does not grow with its rows; None does so
+            for folders, and for files of more than two million rows (CSV: a gigabyte).
+        on_rows: Told how many rows were read, for logs that are read in passing.
 
     Returns:
         The evaluation; estimators that must not be believed are refused in it, not raised.
@@ -87,6 +100,16 @@ def evaluate(
         CatalogError: If the catalog is wrong.
     """
     judging = _judging(estimators, level, interval, seed, n_resamples)
+    if isinstance(log, str | Path) and _is_streamed(Path(log), stream=stream):
+        return _streamed(
+            Path(log), judging, catalog=catalog, plans=plans, reward_range=reward_range,
+            reward_model=reward_model,
+            how=Streaming(
+                target=_one_target(target, policy), catalog=None, split=_split(split),
+                units=_units_column(units), against=against, by=by,
+                propensity_constant=propensity_constant, on_rows=on_rows or (lambda _: None),
+            ),
+        )  # fmt: skip
     opened = open_log(
         log,
         catalog=catalog,
@@ -100,23 +123,68 @@ def evaluate(
     factors = {named.factors for named in judging.estimators if named.factors}
     sample = sample_of(rows, chosen, predictions, factors=factors, catalog=opened.catalog)
     found = assess(sample, judging)
+    summary = _summary(opened, rows, _split(split))
+    model = predictions if isinstance(predictions, Predictions) else None
     return Evaluation(
         target=chosen.name,
-        log=_summary(opened, rows, _split(split)),
+        log=summary,
         verdicts=found.verdicts,
         intervals=found.details,
         logging=_logging_value(rows, judging),
         differences=tuple(_differences(against, opened, rows, sample, predictions, judging)),
         segments=tuple(_segments(by, opened, rows, sample, judging)),
-        model=predictions if isinstance(predictions, Predictions) else None,
-        notes=tuple(_notes(opened, rows, sample, predictions)),
+        model=model,
+        notes=notes_of(summary, unsupported_mass=sample.unsupported_mass, model=model),
         level=level,
         seed=seed,
+        histogram=WeightHistogram.of(sample.weight),
+        levels=level_shares(PlanMass.of(rows, chosen), rows.plans, opened.catalog),
         contributions={name: each.contributions for name, each in found.estimates.items()},
         weight=sample.weight,
         positions=rows.positions,
         unit_codes=rows.units.codes,
     )
+
+
+def _is_streamed(path: Path, *, stream: bool | None) -> bool:
+    if stream is not None:
+        return stream
+    if path.is_dir():
+        return True
+    if not path.is_file():
+        return False
+    if path.name.endswith(CSV_SUFFIXES):
+        return path.stat().st_size > STREAMED_BYTES
+    return (open_batches(path).n_rows or 0) > STREAMED_ROWS
+
+
+def _streamed(
+    path: Path,
+    judging: Judging,
+    *,
+    catalog: Catalog | Path | str | None,
+    plans: Sequence[str] | None,
+    reward_range: tuple[float, float] | None,
+    reward_model: RewardModelSpec | None,
+    how: Streaming,
+) -> Evaluation:
+    if reward_model is not None:
+        raise ConfigError("reward model", "none is fitted on a log read in passing.", NO_MODEL)
+    stated = load_catalog(catalog) if isinstance(catalog, str | Path) else catalog
+    order = plans if plans is not None or stated is None else stated.plan_ids
+    batches = open_batches(path, reward_range=reward_range, plans=order)
+    if stated is None and batches.facts.catalog_text is not None:
+        stated = parse_catalog(batches.facts.catalog_text, "the log's catalog")
+    return evaluate_stream(batches, judging, replace(how, catalog=stated))
+
+
+def _units_column(units: str | Sequence[Any] | npt.NDArray[Any] | None) -> str | None:
+    if units is None or isinstance(units, str):
+        return units
+    raise ConfigError(
+        "units", "labels per row do not come with a log that is read in passing.",
+        "Name a column, or use stream=False.",
+    )  # fmt: skip
 
 
 def _judging(
@@ -188,16 +256,11 @@ def _segments(
 ) -> list[Segment]:
     if by is None:
         return []
-    labels = np.array(
-        [_label(cell) for cell in column_of(opened.log, by, "--by").tolist()], dtype=object
-    )
+    labels = text_labels(column_of(opened.log, by, "--by"))
     used, unmeasured = labels[rows.positions], labels[rows.unmeasured]
     values = sorted(set(used.tolist()), key=lambda label: (label is None, label or ""))
     if len(values) > MAX_SEGMENTS:
-        raise LogError(
-            f"--by {by}", f"the column has {len(values)} values, more than {MAX_SEGMENTS}.",
-            "Name a column with few values.",
-        )  # fmt: skip
+        raise too_many_segments(by, f"{len(values)} values, more than {MAX_SEGMENTS}")
     return [
         Segment(
             by,
@@ -208,10 +271,6 @@ def _segments(
         )
         for value in values
     ]
-
-
-def _label(cell: Any) -> str | None:
-    return None if cell is None or cell != cell else str(cell)  # noqa: PLR0124 - NaN is missing
 
 
 def _summary(opened: OpenedLog, rows: UsableRows, split: Split) -> LogSummary:
@@ -228,26 +287,3 @@ def _summary(opened: OpenedLog, rows: UsableRows, split: Split) -> LogSummary:
         reward_range=facts.reward_range,
         propensity_declared=facts.propensity_declared,
     )
-
-
-def _notes(
-    opened: OpenedLog, rows: UsableRows, sample: Sample, predictions: Predictions | str
-) -> Iterator[str]:
-    if rows.n_null_propensity:
-        yield f"{rows.n_null_propensity:,} rows left out: their plan was not drawn."
-    if rows.n_null_reward:
-        yield (
-            f"{rows.n_null_reward:,} rows left out: their reward is unmeasured. The values hold if "
-            "it is missing at random given context and plan."
-        )
-    if opened.log.facts.propensity_declared:
-        yield "The propensities were declared, not logged."
-    if opened.log.kind is EpisodeKind.SYNTHETIC:
-        yield "The log is synthetic."
-    if sample.unsupported_mass is None:
-        yield (
-            "Unsupported target mass is unknown: it takes the whole distribution of both the "
-            "logging and the target policy."
-        )
-    if isinstance(predictions, Predictions) and predictions.n_unconverged:
-        yield f"{predictions.n_unconverged} fits of the reward model ran out of iterations."

@@ -3,6 +3,7 @@
 import html
 import io
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -10,15 +11,16 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from eval.coverage import EDGES, LevelShare, WeightHistogram
 from eval.evaluation import Evaluation, interval_text, number, verdict_table
 from eval.reward_models import Calibration
 from eval.verdicts import Difference
-from policy.arrays import FloatArray
 
 _INK: Final = "#1f4e79"
 _REFUSED: Final = "#9a9a9a"
 _ACCENT: Final = "#b5521b"
-_N_BINS: Final = 40
+_STEP: Final = float(EDGES[1] / EDGES[0])
+_LONGEST: Final = 48
 
 _STYLE: Final = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto;
@@ -51,7 +53,9 @@ def report_html(evaluation: Evaluation) -> str:
         _figure(_forest(evaluation), "Values and intervals; the dashed line is the logging "
                 "policy's own mean reward. Refused estimators show no value."),
         "<h2>Weights</h2>",
-        _figure(_weights(evaluation.weight), "Importance weights of the rows used."),
+        _figure(_weights(evaluation.histogram), "Importance weights of the rows used; the "
+                "dashed line is weight 1."),
+        _overlap(evaluation.levels),
         _model(evaluation),
         _differences(evaluation.differences),
         _segments(evaluation),
@@ -167,22 +171,60 @@ def _forest(evaluation: Evaluation) -> Figure:
     return figure
 
 
-def _weights(weight: FloatArray) -> Figure:
+def _weights(found: WeightHistogram) -> Figure:
     figure = Figure(figsize=(8, 2.4), layout="constrained")
     axes = figure.subplots()
-    positive = weight[weight > 0]
-    if positive.size and positive.max() > positive.min():
-        edges = np.geomspace(positive.min(), positive.max(), _N_BINS + 1)
-        axes.hist(positive, bins=edges.tolist(), color=_INK)
+    used = np.flatnonzero(found.counts)
+    if used.size:
+        edges = np.concatenate([[EDGES[0] / _STEP], EDGES, [EDGES[-1] * _STEP]])
+        low, high = max(int(used[0]) - 1, 0), min(int(used[-1]) + 2, len(found.counts))
+        axes.stairs(found.counts[low:high], edges[low : high + 1], fill=True, color=_INK)
         axes.set_xscale("log")
-    elif positive.size:
-        axes.hist(positive, bins=1, color=_INK)
+        axes.axvline(1.0, color=_ACCENT, linestyle="--", linewidth=1)
     axes.set_yscale("symlog")
-    n_zero = len(weight) - positive.size
-    axes.set_xlabel(f"weight, logarithmic; {n_zero:,} of {len(weight):,} rows weigh 0")
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(f"weight, logarithmic; {found.n_zero:,} of {found.n:,} rows weigh 0")
     axes.set_ylabel("rows")
     axes.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def _overlap(levels: Sequence[LevelShare]) -> str:
+    if not levels:
+        return ""
+    source = (
+        "from the whole distributions of both policies"
+        if all(level.is_exact for level in levels)
+        else "from the plans taken, the target's reweighed"
+    )
+    return "<h2>Overlap by factor level</h2>" + _figure(
+        _level_bars(levels),
+        f"Share of decisions by level, {source}. A level that the target takes and the logging "
+        "policy hardly ever does is where the estimates rest on few rows.",
+    )
+
+
+def _level_bars(levels: Sequence[LevelShare]) -> Figure:
+    names = [_shortened(f"{level.factor} = {level.level}") for level in levels]
+    figure = Figure(figsize=(8, 0.9 + 0.36 * len(levels)), layout="constrained")
+    axes = figure.subplots()
+    place = np.arange(len(levels))
+    axes.barh(place - 0.18, [level.logging for level in levels], 0.34, color=_REFUSED,
+              label="logging policy")  # fmt: skip
+    axes.barh(place + 0.18, [level.target for level in levels], 0.34, color=_INK, label="target")
+    for row, (before, level) in enumerate(pairwise(levels), start=1):
+        if before.factor != level.factor:
+            axes.axhline(row - 0.5, color="#dddddd", linewidth=1)
+    axes.set_yticks(place, names)
+    axes.set_ylim(len(levels) - 0.5, -0.5)
+    axes.set_xlabel("share of decisions")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, loc="lower right")
+    return figure
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def _calibration(found: Calibration) -> Figure:

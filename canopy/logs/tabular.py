@@ -185,7 +185,7 @@ def check_log(
     """
     faults = FaultCollector()
     raw = _with_range(open_log(Path(path), faults), reward_range)
-    log = _judged(raw, faults, plans, propensity_constant)
+    log = judged_log(raw, faults, plans, propensity_constant)
     return faults.check(log.n_rows)
 
 
@@ -213,8 +213,8 @@ def read_log(
     raw = _with_range(open_log(Path(path), faults), reward_range)
     if catalog_text is not None:
         raw = replace(raw, facts=replace(raw.facts, catalog_text=catalog_text))
-    log = _judged(raw, faults, plans, propensity_constant)
-    return _accepted(log, faults, str(path))
+    log = judged_log(raw, faults, plans, propensity_constant)
+    return accepted_log(log, faults, str(path))
 
 
 def read_table(
@@ -231,7 +231,7 @@ def read_table(
     """
     faults = FaultCollector()
     raw = _with_range(raw_from_table(table, "table"), reward_range)
-    return _accepted(_judged(raw, faults, plans, propensity_constant), faults, "table")
+    return accepted_log(judged_log(raw, faults, plans, propensity_constant), faults, "table")
 
 
 def log_of(columns: Mapping[str, Any], facts: LogFacts) -> DecisionLog:
@@ -247,8 +247,8 @@ def log_of(columns: Mapping[str, Any], facts: LogFacts) -> DecisionLog:
     """
     faults = FaultCollector()
     raw = _with_range(raw_from_columns(columns, facts), None)
-    log = _judged(raw, faults, None, None)
-    return _accepted(log, faults, facts.source or "columns")
+    log = judged_log(raw, faults, None, None)
+    return accepted_log(log, faults, facts.source or "columns")
 
 
 def write_log(
@@ -333,12 +333,17 @@ def _with_range(raw: RawLog, reward_range: tuple[float, float] | None) -> RawLog
     return replace(raw, facts=replace(raw.facts, reward_range=(float(lo), float(hi))))
 
 
-def _judged(
+def judged_log(
     raw: RawLog,
     faults: FaultCollector,
     plans: Sequence[str] | None,
     propensity_constant: float | None,
 ) -> TypedLog:
+    """Columns with their types, every fault gathered.
+
+    Raises:
+        LogError: If the constant is no probability.
+    """
     if propensity_constant is not None and not 0 < propensity_constant <= 1:
         raise LogError(
             "--propensity-constant", f"expected a probability, got {propensity_constant:g}.",
@@ -349,7 +354,12 @@ def _judged(
     return log
 
 
-def _accepted(log: TypedLog, faults: FaultCollector, source: str) -> DecisionLog:
+def accepted_log(log: TypedLog, faults: FaultCollector, source: str) -> DecisionLog:
+    """The log, if nothing is wrong with it.
+
+    Raises:
+        LogError: Naming source, row and column of the first fault.
+    """
     found = faults.check(log.n_rows)
     if found.is_clean:
         return DecisionLog(canonical_table(log), log.facts)

@@ -78,7 +78,7 @@ def settle(
             ess = effective_sample_size(weight)
             mean_weight = _finite(float(weight.sum() / rows.n_decisions))
             max_weight = float(weight.max())
-    reason = _refusal(n, value, ess)
+    reason = self_refusal(n, value, ess)
     if not np.isfinite(contributions).all():
         contributions = np.full(n, np.nan)
     return Estimate(
@@ -115,7 +115,14 @@ def most_bias(
     return float((np.abs(weight - used) * reach).sum() / rows.n_decisions)
 
 
-def _refusal(n: int, value: float, ess: float | None) -> str | None:
+def self_refusal(n: int, value: float, ess: float | None) -> str | None:
+    """Why an estimator refuses its own result; None where it stands by it.
+
+    Args:
+        n: Rows used.
+        value: What it computed.
+        ess: Effective sample size of the raw weights, in rows; None without weights.
+    """
     if n == 0:
         return "no data: not one row with a propensity and a reward."
     if ess == 0:

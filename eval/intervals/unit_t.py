@@ -65,10 +65,20 @@ def unit_interval(
     c = numbers("contributions", contributions)
     grouped = units_of(units, len(c))
     value = float(c.mean())
-    g = grouped.n_units
+    return effects_interval(value, grouped.sums(c - value) / len(c), level=level)
+
+
+def effects_interval(value: float, effects: FloatArray, *, level: float = 0.95) -> UnitInterval:
+    """The same from what each unit adds to an estimate, beside the value itself.
+
+    Args:
+        value: The estimate, in reward units.
+        effects: Shape (n_units,). Linearised effect of each unit on it; they sum to 0.
+        level: Coverage wanted, between 0 and 1.
+    """
+    g = len(effects)
     if g < _LEAST_UNITS:
         return UnitInterval(value, None, None, None, level, g)
-    effects = grouped.sums(c - value) / len(c)
     std_err = float(np.sqrt(g / (g - 1) * np.square(effects).sum()))
     half = float(stdtrit(g - 1, (1 + level) / 2)) * std_err
     return UnitInterval(value, std_err, value - half, value + half, level, g)

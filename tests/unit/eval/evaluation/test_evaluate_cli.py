@@ -93,8 +93,9 @@ def test_a_report_stands_alone(csv, tmp_path):
     found = run(csv(), "--html", out, "--against", "logging", "--by", "x_segment", "--json")
     assert found.exit_code == EXIT_DONE
     text = out.read_text(encoding="utf-8")
-    assert text.count("<svg") == 3
+    assert text.count("<svg") == 4
     assert "Difference to logging" in text
+    assert "Overlap by factor level" in text
     assert "<td>sndr</td>" in text
     assert 'src="http' not in text
     assert 'href="http' not in text
