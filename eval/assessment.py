@@ -20,6 +20,7 @@ from eval.overlap import (
 )
 from eval.sample import Sample, estimate
 from eval.verdicts import Difference, Interval, IntervalDetail, IntervalKind, Verdict
+from policy.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def assess(sample: Sample, judging: Judging) -> Assessment:
     details = {
         name: detail_of(
             found[name].named,
-            unit_interval(each.contributions, sample.units.codes, level=judging.level),
+            unit_interval(each.contributions, sample.units, level=judging.level),
             bootstraps.get(name),
             found[name].overlap,
         )
@@ -146,7 +147,7 @@ def compare(sample: Sample, other: Sample, against: str, judging: Judging) -> li
         spread = None
         if mine.usable is not None and (his := theirs[name].usable) is not None:
             paired = mine.usable.contributions - his.contributions
-            spread = unit_interval(paired, sample.units.codes, level=judging.level)
+            spread = unit_interval(paired, sample.units, level=judging.level)
         found.append(
             difference_of(
                 mine.named,
@@ -275,20 +276,33 @@ def _bootstraps(
     # One set of draws serves all estimators: each brings its columns, summed by unit.
     if sample.units.n_units < MIN_BOOTSTRAP_UNITS or not usable:
         return {}
-    blocks = [np.hstack([e.ratios.numerators, e.ratios.denominators]) for e in usable.values()]
+    layout: dict[str, tuple[list[int], list[int]]] = {}
+    columns: list[FloatArray] = []
+    for name, each in usable.items():
+        halves = (each.ratios.numerators, each.ratios.denominators)
+        layout[name] = (_places(halves[0], columns), _places(halves[1], columns))
     rng = np.random.Generator(np.random.SFC64(judging.seed))
     sums = resampled_sums(
-        sample.units.sums(np.hstack(blocks)), rng=rng, n_resamples=judging.n_resamples
+        sample.units.sums(np.stack(columns, axis=1)), rng=rng, n_resamples=judging.n_resamples
     )
     found: dict[str, Bootstrap] = {}
-    start = 0
-    for name, block in zip(usable, blocks, strict=True):
-        half = block.shape[1] // 2
-        middle, end = start + half, start + 2 * half
-        values = ratio_sum(sums[:, start:middle], sums[:, middle:end])
+    for name, (tops, bottoms) in layout.items():
+        values = ratio_sum(sums[:, tops], sums[:, bottoms])
         found[name] = percentile_interval(values, n_units=sample.units.n_units, level=judging.level)
-        start = end
     return found
+
+
+def _places(wanted: FloatArray, columns: list[FloatArray]) -> list[int]:
+    """Where columns stand among those kept; estimators share many, and each is kept once."""
+    places = []
+    for column in wanted.T:
+        known = (i for i, kept in enumerate(columns) if np.array_equal(kept, column))
+        place = next(known, None)
+        if place is None:
+            place = len(columns)
+            columns.append(column)
+        places.append(place)
+    return places
 
 
 def _ends(found: UnitInterval | Bootstrap) -> Interval | None:

@@ -92,13 +92,13 @@ def overlap_of(sample: Sample) -> Overlap:
         with np.errstate(over="ignore", invalid="ignore"):
             parts = ratio.contributions()
         if np.isfinite(parts).all():
-            spread = unit_interval(parts, sample.units.codes)
+            spread = unit_interval(parts, sample.units)
             mean, error = spread.value, spread.std_err
     return Overlap(
         n=sample.n,
         n_units=sample.units.n_units,
         ess=effective_sample_size(sample.weight),
-        unit_ess=unit_ess(sample.weight, sample.units.codes),
+        unit_ess=unit_ess(sample.weight, sample.units),
         mean_weight=mean,
         mean_error=error,
         unsupported_mass=sample.unsupported_mass,

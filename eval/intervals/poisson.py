@@ -21,7 +21,7 @@ _ROWS: Final = 8_192
 
 Keys = np.ndarray[Any, np.dtype[np.uint64]]
 
-_COUNTS: Final = poisson.ppf((np.arange(2**16) + 0.5) / 2**16, 1.0).astype(np.uint8)
+COUNTS: Final = poisson.ppf((np.arange(2**16) + 0.5) / 2**16, 1.0).astype(np.uint8)
 """Quantiles of the distribution by sixteen bits: mean and variance are 1 within 1e-4."""
 
 
@@ -47,7 +47,7 @@ def poisson_counts(keys: Keys, seed: int, n_resamples: int) -> np.ndarray[Any, n
         steps = np.arange(1, n_hashes + 1, dtype=np.uint64) * _GOLDEN
         hashes = _mixed(start[:, None] + steps)
     sixteen = hashes.view(np.uint16).reshape(len(keys), n_hashes * _PER_HASH)
-    return np.asarray(_COUNTS[sixteen[:, :n_resamples]])
+    return np.asarray(COUNTS[sixteen[:, :n_resamples]])
 
 
 def poisson_sums(keys: Keys, values: FloatArray, seed: int, n_resamples: int) -> FloatArray:

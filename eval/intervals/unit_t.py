@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 
 from canopy.logs.weights import effective_sample_size
 from eval.estimators.checks import numbers, weights
-from eval.intervals.units import units_of
+from eval.intervals.units import Units, units_of
 from policy.arrays import FloatArray
 
 _LEAST_UNITS: Final = 2
@@ -39,7 +39,7 @@ class UnitInterval:
 
 def unit_interval(
     contributions: ArrayLike,
-    units: Sequence[Any] | np.ndarray[Any, Any] | None = None,
+    units: Units | Sequence[Any] | np.ndarray[Any, Any] | None = None,
     *,
     level: float = 0.95,
 ) -> UnitInterval:
@@ -84,7 +84,9 @@ def effects_interval(value: float, effects: FloatArray, *, level: float = 0.95) 
     return UnitInterval(value, std_err, value - half, value + half, level, g)
 
 
-def unit_ess(weight: ArrayLike, units: Sequence[Any] | np.ndarray[Any, Any] | None = None) -> float:
+def unit_ess(
+    weight: ArrayLike, units: Units | Sequence[Any] | np.ndarray[Any, Any] | None = None
+) -> float:
     """Effective sample size in units: units whose rows carry the weight, not rows.
 
     Args:

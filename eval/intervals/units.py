@@ -38,11 +38,12 @@ class Units:
         return np.stack(each, axis=1)
 
 
-def units_of(labels: Sequence[Any] | np.ndarray[Any, Any] | None, n_rows: int) -> Units:
+def units_of(labels: "Units | Sequence[Any] | np.ndarray[Any, Any] | None", n_rows: int) -> Units:
     """The units of rows.
 
     Args:
         labels: Shape (n,). Unit of each row, anything hashable; None makes each row its own.
+            Units found before are taken as they are.
         n_rows: Rows there must be.
 
     Raises:
@@ -50,6 +51,10 @@ def units_of(labels: Sequence[Any] | np.ndarray[Any, Any] | None, n_rows: int) -
     """
     if labels is None:
         return Units(np.arange(n_rows, dtype=np.intp), n_rows)
+    if isinstance(labels, Units):
+        if len(labels.codes) != n_rows:
+            raise ShapeMismatchError("units", labels.codes.shape, (n_rows,))
+        return labels
     if np.shape(labels) != (n_rows,):
         raise ShapeMismatchError("units", tuple(np.shape(labels)), (n_rows,))
     numbered: dict[Any, int] = {}
