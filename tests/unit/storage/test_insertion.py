@@ -1,3 +1,4 @@
+import json
 from datetime import datetime
 from uuid import uuid4
 
@@ -8,6 +9,7 @@ from canopy.domain.decision import Mode
 from canopy.domain.errors import InputError
 from canopy.storage.insertion import (
     COLUMNS,
+    context_json,
     distinct,
     encode,
     parameters,
@@ -58,6 +60,26 @@ def test_a_row_the_table_could_not_hold_is_refused(make_row, fields, message):
 )
 def test_an_unusual_row_passes(make_row, fields):
     encode(make_row(**fields))
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        {},
+        {"x": 0.1, "y": -3, "z": True, "none": None, "ü": '☃ \\ " \n'},
+        {"word": "NaN", "other": "-Infinity"},
+        {"big": 2**80, "small": 5e-324, "large": 1.7976931348623157e308},
+        {"nested": {"list": [1, {"x": None}]}},
+    ],
+)
+def test_a_context_reads_back_as_it_was(context):
+    assert json.loads(context_json(context)) == context
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), {1}, b"x", [float("nan")]])
+def test_what_json_cannot_carry_is_no_context(value):
+    with pytest.raises((TypeError, ValueError)):
+        context_json({"x": value})
 
 
 def test_every_value_travels_as_the_plain_type_of_its_column(make_row):
