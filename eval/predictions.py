@@ -100,7 +100,9 @@ def sample_of(
     """
     model: Model | str
     if isinstance(predictions, str):
-        model = predictions
+        # Both at once: whoever reads it should not come back for the second.
+        is_bare = predictions == NO_PLANS and target.full is None
+        model = f"{predictions[:-1]}; and {NO_DISTRIBUTION}" if is_bare else predictions
     elif target.full is None:
         model = NO_DISTRIBUTION
     else:

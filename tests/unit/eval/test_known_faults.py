@@ -145,6 +145,7 @@ def test_five_rows_give_a_verdict_per_estimator_and_say_what_is_missing():
     assert len(found.verdicts) == 7
     assert found.verdict("ips").value is not None
     assert "--plans or --catalog" in found.verdict("dr").reason
+    assert "target_propensities" in found.verdict("dr").reason
 
 
 def test_levels_of_two_factors_are_weighed_jointly():
