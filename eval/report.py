@@ -12,7 +12,7 @@ from typing import Any
 import numpy.typing as npt
 
 from canopy.domain.errors import ConfigError
-from canopy.logs.batches import open_batches
+from canopy.logs.batches import open_batches, rows_in_file
 from canopy.logs.source import CSV_SUFFIXES
 from eval.assessment import Judging, assess, compare
 from eval.coverage import PlanMass, WeightHistogram, level_shares
@@ -155,7 +155,7 @@ def _is_streamed(path: Path, *, stream: bool | None) -> bool:
         return False
     if path.name.endswith(CSV_SUFFIXES):
         return path.stat().st_size > STREAMED_BYTES
-    return (open_batches(path).n_rows or 0) > STREAMED_ROWS
+    return (rows_in_file(path) or 0) > STREAMED_ROWS
 
 
 def _streamed(

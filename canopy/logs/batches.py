@@ -158,6 +158,17 @@ def open_batches(
     return LogBatches(files, names, facts, n_rows, is_text, partitions)
 
 
+def rows_in_file(path: Path) -> int | None:
+    """Rows of a Parquet file by its own count; None where it is none."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except (pa.ArrowException, OSError):
+        return None
+
+
 def read_rows(
     table: "pa.Table",
     facts: LogFacts,
@@ -253,9 +264,7 @@ def _names(files: Sequence[Path]) -> tuple[str, ...]:
 def _connection() -> "duckdb.DuckDBPyConnection":
     import duckdb
 
-    connection = duckdb.connect(config={"memory_limit": MEMORY_LIMIT})
-    connection.execute("set enable_progress_bar = false")
-    return connection
+    return duckdb.connect(config={"memory_limit": MEMORY_LIMIT})
 
 
 def _scan(
