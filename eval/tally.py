@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from eval.assessment import Judging, detail_of, difference_of, verdict_of
-from eval.estimator_names import Named
+from eval.estimator_names import MODEL_ALONE, Named
 from eval.estimators import Estimate
 from eval.estimators.estimate import self_refusal
 from eval.estimators.ratios import ratio_sum
@@ -271,8 +271,8 @@ class Tally:
             tops, bottoms = self.layout.ratios(side, named)
             total = self._ledger.sums.sum(axis=0)
             value = float(ratio_sum(total[tops], total[bottoms]))
-            has_weights = named.kind != "dm" and self.n > 0
-            why = self_refusal(self.n, value, overlap.ess if named.kind != "dm" else None)
+            has_weights = named.kind != MODEL_ALONE and self.n > 0
+            why = self_refusal(self.n, value, overlap.ess if named.kind != MODEL_ALONE else None)
             totals = self._totals.get((side, named.factors), WeightTotals())
             figures = Figures(
                 value=value if why is None else None,

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from canopy.logs.tabular import write_log
 from eval.report import evaluate
 from policy.artifact import load_artifact, save_artifact
 from policy.catalog import parse_catalog
@@ -101,3 +102,26 @@ def test_rows_on_which_the_policy_knows_no_plan_count_as_unsupported(log, artifa
     )
     assert found.verdict("ips").unsupported_mass == 1
     assert found.verdict("ips").status == "refused"
+
+
+def test_a_log_read_in_passing_gives_the_policy_the_same_contexts(log, artifact, tmp_path):
+    catalog = tmp_path / "catalog.yaml"
+    catalog.write_text(CATALOG)
+    path = tmp_path / "log.parquet"
+    columns = {name: log[name].tolist() for name in log}
+    write_log(path, columns, plans=artifact.catalog.plan_ids)
+    names = ["ips", "snips", "mips=tone"]
+    for more in ({}, {"against": str(artifact.folder)}):
+        kept, passing = (
+            evaluate(
+                path, "uniform" if more else None, policy=None if more else artifact.folder,
+                catalog=catalog, estimators=names, stream=stream, **more,
+            )
+            for stream in (False, True)
+        )  # fmt: skip
+        assert passing.target == kept.target
+        for ours, theirs in zip(passing.verdicts, kept.verdicts, strict=True):
+            assert ours.value == pytest.approx(theirs.value, rel=1e-12)
+            assert ours.interval == pytest.approx(theirs.interval, rel=1e-9)
+        for ours, theirs in zip(passing.differences, kept.differences, strict=True):
+            assert (ours.against, ours.value) == (theirs.against, pytest.approx(theirs.value))
