@@ -21,6 +21,7 @@ FitStatus = Literal["connected", "separated", "disconnected", "no_data"]
 
 _TOLERANCE: Final = 1e-9
 _MAX_STEPS: Final = 200
+_ROUNDING: Final = 1e-13
 _MATRIX: Final = 2
 _LEAST_ITEMS: Final = 2
 
@@ -182,12 +183,13 @@ def _newton(wins: FloatArray, prior: float) -> tuple[FloatArray, float]:
 def _ascend(
     wins: FloatArray, scores: FloatArray, step: FloatArray, value: float, prior: float
 ) -> tuple[FloatArray, float]:
-    """The longest halving of a step that does not lower the likelihood."""
+    """The longest halving of a step that does not lower the likelihood, rounding apart."""
     length = 1.0
+    slack = _ROUNDING * max(1.0, abs(value))
     while length > _TOLERANCE:
         moved = scores + length * step
         reached = _log_likelihood(wins, moved, prior)
-        if reached >= value:
+        if reached >= value - slack:
             return moved, reached
         length /= 2
     # Only rounding is left to gain.
