@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from canopy.pages import SVG_METADATA, SVG_SETTINGS, bullets, captioned, page
 from eval.coverage import EDGES, LevelShare, WeightHistogram
 from eval.evaluation import Evaluation, interval_text, number, verdict_table
 from eval.reward_models import Calibration
@@ -21,18 +22,6 @@ _REFUSED: Final = "#9a9a9a"
 _ACCENT: Final = "#b5521b"
 _STEP: Final = float(EDGES[1] / EDGES[0])
 _LONGEST: Final = 48
-
-_STYLE: Final = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto;
-  padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-table { border-collapse: collapse; width: 100%; font-size: .9rem; }
-th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #ddd;
-  font-variant-numeric: tabular-nums; }
-tr.refused td { color: #777; background: #faf6f4; }
-figure { margin: 1rem 0; } figcaption { color: #555; font-size: .85rem; }
-svg { max-width: 100%; height: auto; }
-"""
 
 
 def report_html(evaluation: Evaluation) -> str:
@@ -46,7 +35,6 @@ def report_html(evaluation: Evaluation) -> str:
     """
     title = f"Off-policy evaluation of {evaluation.target}"
     parts = [
-        f"<h1>{html.escape(title)}</h1>",
         _facts(evaluation),
         "<h2>Verdicts</h2>",
         verdict_table(evaluation.verdicts),
@@ -61,13 +49,7 @@ def report_html(evaluation: Evaluation) -> str:
         _segments(evaluation),
         _notes(evaluation.notes),
     ]  # fmt: skip
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>"
-        + "".join(parts)
-        + "</body></html>\n"
-    )
+    return page(title, parts)
 
 
 def write_report(evaluation: Evaluation, path: Path) -> None:
@@ -133,19 +115,14 @@ def _segments(evaluation: Evaluation) -> str:
 def _notes(notes: Sequence[str]) -> str:
     if not notes:
         return ""
-    return "<h2>Notes</h2><ul>" + "".join(f"<li>{html.escape(n)}</li>" for n in notes) + "</ul>"
+    return "<h2>Notes</h2>" + bullets(notes)
 
 
-def _figure(figure: Figure, caption: str) -> str:
-    # A fixed salt and no date: the same evaluation gives the same bytes.
+def _figure(drawn: Figure, caption: str) -> str:
     raw = io.StringIO()
-    with rc_context({"svg.hashsalt": "canopy", "svg.fonttype": "none"}):
-        figure.savefig(raw, format="svg", metadata={"Date": None, "Creator": None})
-    svg = raw.getvalue()
-    return (
-        f"<figure>{svg[svg.index('<svg') :]}<figcaption>{html.escape(caption)}</figcaption>"
-        "</figure>"
-    )
+    with rc_context(SVG_SETTINGS):
+        drawn.savefig(raw, format="svg", metadata=SVG_METADATA)
+    return captioned(raw.getvalue(), caption)
 
 
 def _forest(evaluation: Evaluation) -> Figure:

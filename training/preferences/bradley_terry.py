@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
-from scipy.special import expit
 
 from canopy.domain.errors import RangeError, ShapeMismatchError
 from policy.arrays import BoolArray, FloatArray
+from training.preferences.games import Games, Gauged, Likelihood
 
 FitStatus = Literal["connected", "separated", "disconnected", "no_data"]
 
 _TOLERANCE: Final = 1e-9
+_SHORT: Final = 1e-6
 _MAX_STEPS: Final = 200
 _ROUNDING: Final = 1e-13
 _MATRIX: Final = 2
@@ -40,6 +41,8 @@ class BradleyTerry:
         groups: Items within which every one can be reached from every other along wins, from the
             strongest to the weakest within each component; one group a component is what a scale
             without a prior needs.
+        covariance: Shape (n, n). Of the scores less their component's mean, by Fisher
+            information; NaN across components and where there is no score. None without scores.
         difference_variance: Shape (n, n). Variance of each difference of two scores, by Fisher
             information; NaN across components and where there is no score. None without scores.
         prior_dominated: Shape (n, n). True where a difference owes more to the prior than to the
@@ -52,6 +55,7 @@ class BradleyTerry:
     scores: FloatArray | None
     components: tuple[tuple[int, ...], ...]
     groups: tuple[tuple[int, ...], ...]
+    covariance: FloatArray | None
     difference_variance: FloatArray | None
     prior_dominated: BoolArray
     gradient: float
@@ -79,37 +83,52 @@ def fit_bradley_terry(wins: ArrayLike, prior: float = 0.0) -> BradleyTerry:
         Bradley and Terry, Rank Analysis of Incomplete Block Designs, Biometrika 1952; Ford,
         Solution of a Ranking Problem from Binary Comparisons, 1957, for existence.
     """
-    table = _checked(wins)
+    table = checked_wins(wins)
     if not 0 <= prior < np.inf:
         raise RangeError("prior", None, prior, "a finite number of at least 0")
     n = len(table)
     components = _components(table)
     groups = tuple(group for members in components for group in _groups(table, members))
-    scores, variance = np.full(n, np.nan), np.full((n, n), np.nan)
+    scores, covariance = np.full(n, np.nan), np.full((n, n), np.nan)
     dominated = np.zeros((n, n), dtype=np.bool_)
     gradient = 0.0
+    grouped = {group[0]: len(group) for group in groups}
     for members in components:
-        if prior == 0 and (len(members) < _LEAST_ITEMS or len(_groups(table, members)) > 1):
+        # One group that is the whole component: a scale without a prior needs no less.
+        is_one = len(members) >= _LEAST_ITEMS and grouped.get(members[0]) == len(members)
+        if prior == 0 and not is_one:
             continue
         place = np.ix_(members, members)
-        found, left = _newton(table[place], prior)
-        scores[list(members)] = found
-        variance[place], dominated[place] = _differences(table[place], found, prior)
-        gradient = max(gradient, left)
+        games = Games.of(table[place])
+        found, at = _ascended(games, prior)
+        scores[list(members)] = found - found.mean()
+        covariance[place] = Gauged.of(games.information(at.information), prior).covariance()
+        dominated[place] = _dominated(games, at.information, prior)
+        gradient = max(gradient, float(np.abs(at.gradient).max()))
     has_scores = bool(np.isfinite(scores).any())
     return BradleyTerry(
         status=_status(table, components, groups),
         scores=scores if has_scores else None,
         components=components,
         groups=groups,
-        difference_variance=variance if has_scores else None,
+        covariance=covariance if has_scores else None,
+        difference_variance=difference_variance(covariance) if has_scores else None,
         prior_dominated=dominated,
         gradient=gradient,
         prior=prior,
     )
 
 
-def _checked(wins: ArrayLike) -> FloatArray:
+def checked_wins(wins: ArrayLike) -> FloatArray:
+    """A table of wins as an array.
+
+    Args:
+        wins: Shape (n, n).
+
+    Raises:
+        ShapeMismatchError: If it is not square.
+        RangeError: If an entry is negative or not finite, or an item beat itself.
+    """
     table = np.asarray(wins, dtype=np.float64)
     if table.ndim != _MATRIX or table.shape[0] != table.shape[1]:
         raise ShapeMismatchError("wins", table.shape, (len(np.atleast_1d(table)),) * 2)
@@ -158,72 +177,61 @@ def _status(
     return "connected" if len(groups) == 1 else "separated"
 
 
-def _newton(wins: FloatArray, prior: float) -> tuple[FloatArray, float]:
-    played = wins + wins.T
-    won = wins.sum(axis=1)
-    n = len(wins)
-    scores = np.zeros(n)
-    limit = _TOLERANCE * max(1.0, float(played.sum(axis=1).max()))
-    value = _log_likelihood(wins, scores, prior)
+def _ascended(games: Games, prior: float) -> tuple[FloatArray, Likelihood]:
+    """Scores where the gradient is as good as 0, and the likelihood there.
+
+    Raises:
+        ArithmeticError: If there are none within the steps allowed.
+    """
+    scores = np.zeros(games.n)
+    at = games.likelihood(scores, prior)
+    limit = _TOLERANCE * max(1.0, games.most_games)
     for _ in range(_MAX_STEPS):
-        chance = expit(scores[:, None] - scores)
-        gradient = won - (played * chance).sum(axis=1) - prior * scores
-        left = float(np.abs(gradient).max())
-        information = _information(played, chance) + prior * np.eye(n)
-        # Without a prior the mean of the scores is free: any multiple of ones may be added.
-        scale = float(np.diagonal(information).max())
-        step = np.linalg.solve(information + np.full((n, n), scale / n), gradient)
+        step = Gauged.of(games.information(at.information), prior).solve(at.gradient)
+        scores, at = _climbed(games, scores, step, at, prior)
         # A small gradient alone is not enough: far apart, scores move long for next to none.
-        if left <= limit and np.abs(step).max() <= _TOLERANCE * max(1.0, np.abs(scores).max()):
-            return scores - scores.mean(), left
-        scores, value = _ascend(wins, scores, step, value, prior)
+        # A small step is: Newton's next one would be about its square.
+        is_short = np.abs(step).max() <= _SHORT * max(1.0, np.abs(scores).max())
+        if is_short and np.abs(at.gradient).max() <= limit:
+            return scores, at
     raise ArithmeticError(f"Bradley-Terry did not settle within {_MAX_STEPS} steps.")
 
 
-def _ascend(
-    wins: FloatArray, scores: FloatArray, step: FloatArray, value: float, prior: float
-) -> tuple[FloatArray, float]:
+def _climbed(
+    games: Games, scores: FloatArray, step: FloatArray, at: Likelihood, prior: float
+) -> tuple[FloatArray, Likelihood]:
     """The longest halving of a step that does not lower the likelihood, rounding apart."""
     length = 1.0
-    slack = _ROUNDING * max(1.0, abs(value))
+    slack = _ROUNDING * max(1.0, abs(at.value))
     while length > _TOLERANCE:
         moved = scores + length * step
-        reached = _log_likelihood(wins, moved, prior)
-        if reached >= value - slack:
+        reached = games.likelihood(moved, prior)
+        if reached.value >= at.value - slack:
             return moved, reached
         length /= 2
     # Only rounding is left to gain.
-    return scores + step, value
+    return scores + step, games.likelihood(scores + step, prior)
 
 
-def _log_likelihood(wins: FloatArray, scores: FloatArray, prior: float) -> float:
-    # log(1 + e^-z), never log(1 - p): p rounds to 1 from a difference of 37 on.
-    losses = np.logaddexp(0, scores - scores[:, None])
-    return float(-(wins * losses).sum() - prior / 2 * (scores @ scores))
-
-
-def _information(played: FloatArray, chance: FloatArray) -> FloatArray:
-    weights = played * chance * (1 - chance)
-    return np.asarray(np.diag(weights.sum(axis=1)) - weights)
-
-
-def _differences(
-    wins: FloatArray, scores: FloatArray, prior: float
-) -> tuple[FloatArray, BoolArray]:
-    """Variances of differences, and where the prior says more than the data."""
-    n = len(wins)
-    chance = expit(scores[:, None] - scores)
-    data = _information(wins + wins.T, chance)
-    gauge = np.full((n, n), max(float(np.diagonal(data).max()), prior) / n)
-    variance = _of_pairs(np.linalg.inv(data + prior * np.eye(n) + gauge))
+def _dominated(games: Games, information: FloatArray, prior: float) -> BoolArray:
+    """Where the prior says more of a difference than the data."""
     if prior == 0:
-        return variance, np.zeros((n, n), dtype=np.bool_)
+        return np.zeros((games.n, games.n), dtype=np.bool_)
+    data = np.asarray(np.linalg.pinv(games.information(information), hermitian=True))
     with np.errstate(divide="ignore"):
-        informed = 1 / _of_pairs(np.asarray(np.linalg.pinv(data, hermitian=True)))
+        informed = 1 / difference_variance(data)
     # The prior alone leaves a difference a variance of 2 / prior.
-    return variance, np.asarray((informed < prior / 2) & ~np.eye(n, dtype=np.bool_))
+    return np.asarray((informed < prior / 2) & ~np.eye(games.n, dtype=np.bool_))
 
 
-def _of_pairs(covariance: FloatArray) -> FloatArray:
+def difference_variance(covariance: FloatArray) -> FloatArray:
+    """Variances of all differences.
+
+    Args:
+        covariance: Shape (n, n).
+
+    Returns:
+        Shape (n, n).
+    """
     own = np.diagonal(covariance)
     return np.asarray(np.maximum(own[:, None] + own - 2 * covariance, 0.0))

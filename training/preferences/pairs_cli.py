@@ -1,6 +1,5 @@
 """`canopy judge pairs`: what verdicts in both orders are worth, judge by judge."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,7 +8,7 @@ import click
 from canopy.output import emit_json, emit_table, json_option
 
 if TYPE_CHECKING:
-    from training.preferences.pair_files import Pair
+    from training.preferences.pair_table import PairTable
 
 ALL: Final = "(all)"
 
@@ -28,11 +27,11 @@ def judge_pairs(*, file: Path, level: float, as_json: bool) -> None:
     from training.preferences.pair_files import read_pairs  # noqa: PLC0415 - for this command only
 
     pairs = read_pairs(file)
-    judges = sorted({pair.judge for pair in pairs})
     documents = [
-        _document(judge, [p for p in pairs if judge in {p.judge, ALL}], level)
-        for judge in (*judges, *([ALL] if len(judges) > 1 else []))
+        judge_document(judge, pairs.of_judge(judge), level) for judge in sorted(pairs.judge.names)
     ]
+    if len(documents) > 1:
+        documents.append(judge_document(ALL, pairs, level))
     if as_json:
         emit_json({"n_pairs": len(pairs), "level": level, "judges": documents})
         return
@@ -58,17 +57,25 @@ def judge_pairs(*, file: Path, level: float, as_json: bool) -> None:
     )
 
 
-def _document(judge: str, pairs: "Iterable[Pair]", level: float) -> dict[str, Any]:
-    from training.preferences.order_bias import order_bias  # noqa: PLC0415 - brings scipy
-    from training.preferences.swaps import count_swaps  # noqa: PLC0415 - as above
+def judge_document(judge: str, pairs: "PairTable", level: float) -> dict[str, Any]:
+    """What a judge's pairs come to, as JSON carries it.
 
-    mine = list(pairs)
-    found = count_swaps([p.verdict_ab for p in mine], [p.verdict_ba for p in mine])
+    Args:
+        judge: Its name.
+        pairs: Its pairs.
+        level: Coverage of the interval of the order bias.
+
+    Raises:
+        RangeError: If the level is none.
+    """
+    from training.preferences.order_bias import order_bias  # noqa: PLC0415 - brings scipy
+
+    found = pairs.swaps
     bias = order_bias(found.first_both, found.second_both, level=level)
     return {
         "judge": judge,
-        "n_pairs": len(mine),
-        "n_clusters": len({p.cluster for p in mine}),
+        "n_pairs": len(pairs),
+        "n_clusters": pairs.n_clusters,
         "counts": {code.value: n for code, n in found.counts.items()},
         "survival": found.survival,
         "order_bias": {

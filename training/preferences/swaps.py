@@ -10,12 +10,16 @@ from enum import StrEnum
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from canopy.domain.errors import InputError, ShapeMismatchError
-from policy.arrays import BoolArray, IntArray
 
-_A, _B, _TIE, _UNPARSED, _ABSENT = range(5)
-_WORDS: Final = {"a": _A, "b": _B, "tie": _TIE, "": _UNPARSED}
+VerdictArray = npt.NDArray[np.int8]
+
+A, B, TIE, UNPARSED, NOT_JUDGED = range(5)
+"""Verdicts as arrays hold them: item a, item b, tie, unreadable, order not judged."""
+
+_WORDS: Final = {"a": A, "b": B, "tie": TIE, "": UNPARSED}
 
 
 class SwapCode(StrEnum):
@@ -36,7 +40,10 @@ class SwapCode(StrEnum):
 
 
 CODES: Final = tuple(SwapCode)
+"""The codes, in the order of the numbers that `swap_numbers` gives."""
+
 _NUMBER: Final = {code: number for number, code in enumerate(CODES)}
+_N_VERDICTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +82,8 @@ def swap_check(
         ShapeMismatchError: If there is not one of both per pair.
         InputError: If a verdict is none of these; the column and the row are named, from 1.
     """
-    ab, ba = _read("verdict_ab", verdict_ab), _read("verdict_ba", verdict_ba)
-    _require_pairs(ab, ba)
-    return np.array(CODES, dtype=object)[_codes(ab, ba)]
+    ab, ba = read_verdicts("verdict_ab", verdict_ab), read_verdicts("verdict_ba", verdict_ba)
+    return np.array(CODES, dtype=object)[swap_numbers(ab, ba)]
 
 
 def count_swaps(
@@ -94,51 +100,98 @@ def count_swaps(
         ShapeMismatchError: As for `swap_check`.
         InputError: As for `swap_check`.
     """
-    ab, ba = _read("verdict_ab", verdict_ab), _read("verdict_ba", verdict_ba)
+    return tally_swaps(
+        read_verdicts("verdict_ab", verdict_ab), read_verdicts("verdict_ba", verdict_ba)
+    )
+
+
+def tally_swaps(ab: VerdictArray, ba: VerdictArray) -> SwapCounts:
+    """What `count_swaps` gives, from verdicts as numbers.
+
+    Args:
+        ab: Shape (n,). Of `read_verdicts`, with item a shown first.
+        ba: Shape (n,). With item b shown first.
+
+    Raises:
+        ShapeMismatchError: If there is not one of both per pair.
+    """
     _require_pairs(ab, ba)
-    n = np.bincount(_codes(ab, ba), minlength=len(CODES)).tolist()
-    counts = dict(zip(CODES, n, strict=True))
+    cells = np.bincount(_joint(ab, ba), minlength=_N_VERDICTS**2)
+    totals = np.bincount(_RULES, weights=cells, minlength=len(CODES)).astype(int).tolist()
+    counts = dict(zip(CODES, totals, strict=True))
     survived = counts[SwapCode.A] + counts[SwapCode.B]
     readable = survived + counts[SwapCode.SWAP_TIE] + counts[SwapCode.JUDGE_TIE]
     return SwapCounts(
         counts=counts,
         survival=survived / readable if readable else None,
-        first_both=int(((ab == _A) & (ba == _B)).sum()),
-        second_both=int(((ab == _B) & (ba == _A)).sum()),
+        first_both=int(cells[A * _N_VERDICTS + B]),
+        second_both=int(cells[B * _N_VERDICTS + A]),
     )
 
 
-def _codes(ab: IntArray, ba: IntArray) -> IntArray:
-    found = np.full(len(ab), _NUMBER[SwapCode.SWAP_TIE], dtype=np.intp)
-    rules: tuple[tuple[BoolArray, SwapCode], ...] = (
-        ((ab == _A) & (ba == _A), SwapCode.A),
-        ((ab == _B) & (ba == _B), SwapCode.B),
-        ((ab == _TIE) & (ba == _TIE), SwapCode.JUDGE_TIE),
-        ((ab == _UNPARSED) | (ba == _UNPARSED), SwapCode.UNPARSED),
-        ((ab == _ABSENT) | (ba == _ABSENT), SwapCode.INCOMPLETE),
-    )
-    for holds, code in rules:
-        found[holds] = _NUMBER[code]
-    return found
+def swap_numbers(ab: VerdictArray, ba: VerdictArray) -> VerdictArray:
+    """The code of each pair, as its place in `CODES`.
+
+    Args:
+        ab: Shape (n,). Of `read_verdicts`, with item a shown first.
+        ba: Shape (n,). With item b shown first.
+
+    Raises:
+        ShapeMismatchError: If there is not one of both per pair.
+    """
+    _require_pairs(ab, ba)
+    return _RULES[_joint(ab, ba)]
 
 
-def _read(column: str, verdicts: Sequence[Any] | np.ndarray[Any, Any]) -> IntArray:
+def _joint(ab: VerdictArray, ba: VerdictArray) -> VerdictArray:
+    return ab * np.int8(_N_VERDICTS) + ba
+
+
+def _rule(ab: int, ba: int) -> SwapCode:
+    if ab == ba and ab in {A, B, TIE}:
+        return {A: SwapCode.A, B: SwapCode.B, TIE: SwapCode.JUDGE_TIE}[ab]
+    # An order that is to be judged again may still make the pair readable; so it goes first.
+    if NOT_JUDGED in {ab, ba}:
+        return SwapCode.INCOMPLETE
+    return SwapCode.UNPARSED if UNPARSED in {ab, ba} else SwapCode.SWAP_TIE
+
+
+_RULES: Final = np.array(
+    [_NUMBER[_rule(ab, ba)] for ab in range(_N_VERDICTS) for ba in range(_N_VERDICTS)],
+    dtype=np.int8,
+)
+"""Every combination of two verdicts, looked up instead of asked rule by rule."""
+
+
+def read_verdicts(column: str, verdicts: Sequence[Any] | np.ndarray[Any, Any]) -> VerdictArray:
+    """Verdicts as numbers.
+
+    Args:
+        column: Its name, for errors.
+        verdicts: Shape (n,). As for `swap_check`.
+
+    Returns:
+        Shape (n,). `A`, `B`, `TIE`, `UNPARSED` or `NOT_JUDGED`.
+
+    Raises:
+        InputError: If one is no verdict; the row is named, from 1.
+    """
     words = verdicts.tolist() if isinstance(verdicts, np.ndarray) else list(verdicts)
-    codes = np.empty(len(words), dtype=np.intp)
+    numbers = np.empty(len(words), dtype=np.int8)
     for row, word in enumerate(words):
         # NaN is how data frames say None.
         is_absent = word is None or word != word  # noqa: PLR0124 - only NaN differs from itself
-        found = _ABSENT if is_absent else _WORDS.get(word) if isinstance(word, str) else None
+        found = NOT_JUDGED if is_absent else _WORDS.get(word) if isinstance(word, str) else None
         if found is None:
             raise InputError(
                 f"{column}, row {row + 1}",
                 f"{word!r} is no verdict.",
                 "Write a, b or tie, and leave it blank where it could not be read.",
             )
-        codes[row] = found
-    return codes
+        numbers[row] = found
+    return numbers
 
 
-def _require_pairs(ab: IntArray, ba: IntArray) -> None:
+def _require_pairs(ab: VerdictArray, ba: VerdictArray) -> None:
     if len(ab) != len(ba):
         raise ShapeMismatchError("verdict_ba", ba.shape, ab.shape)
