@@ -205,7 +205,8 @@ def _percentiles(drawn: FloatArray, fit: BradleyTerry, level: float) -> Interval
     """Percentile intervals; a replicate without a value lies beyond both ends."""
     n = drawn.shape[1]
     lower, upper = np.full((n, n), np.nan), np.full((n, n), np.nan)
-    tails = (1 - level) / 2, (1 + level) / 2
+    # Rounded: one half of 1 - .95 is a trifle above .025, which would skip a replicate.
+    tails = round((1 - level) / 2, 12), round((1 + level) / 2, 12)
     for members in fit.components:
         mine = list(members)
         for place, item in enumerate(mine):
