@@ -41,6 +41,7 @@ check: $(STAMP)
 
 # Ratios against peers and floors in the same run; wants a quiet machine.
 bench: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check evalica==0.4.2
 	$(BIN)/python -m pytest -m benchmark tests/benchmarks -s
 
 # Rewrite the generated reference pages.

@@ -88,7 +88,9 @@ def fit_bradley_terry(wins: ArrayLike, prior: float = 0.0) -> BradleyTerry:
         raise RangeError("prior", None, prior, "a finite number of at least 0")
     n = len(table)
     components = _components(table)
-    groups = tuple(group for members in components for group in _groups(table, members))
+    groups: tuple[tuple[int, ...], ...] = components
+    if len(components) != 1 or not is_strongly_connected(table):
+        groups = tuple(group for members in components for group in _groups(table, members))
     scores, covariance = np.full(n, np.nan), np.full((n, n), np.nan)
     dominated = np.zeros((n, n), dtype=np.bool_)
     gradient = 0.0
@@ -141,7 +143,27 @@ def checked_wins(wins: ArrayLike) -> FloatArray:
     return table
 
 
+def is_strongly_connected(table: FloatArray) -> bool:
+    """Whether every item can be reached from every other along wins.
+
+    Args:
+        table: Shape (n, n). Of `checked_wins`.
+    """
+    for along in (table > 0, table.T > 0):
+        reached = np.zeros(len(table), dtype=np.bool_)
+        reached[:1] = True
+        n_reached = 0
+        while n_reached < int(reached.sum()):
+            n_reached = int(reached.sum())
+            reached |= along[reached].any(axis=0)
+        if not reached.all():
+            return False
+    return True
+
+
 def _components(table: FloatArray) -> tuple[tuple[int, ...], ...]:
+    if len(table) and is_strongly_connected(table + table.T):
+        return (tuple(range(len(table))),)
     _, labels = connected_components(csr_matrix(table), directed=True, connection="weak")
     members = [tuple(np.flatnonzero(labels == label).tolist()) for label in np.unique(labels)]
     return tuple(sorted(members, key=lambda one: (-len(one), one)))

@@ -11,9 +11,8 @@ from canopy.domain.errors import RangeError
 from policy.arrays import BoolArray, FloatArray, IntArray
 from training.preferences.bradley_terry import BradleyTerry, difference_variance
 from training.preferences.comparisons import Comparisons
-from training.preferences.pair_table import NumberArray
 
-_DENSE: int = 20_000_000
+_MOST_CELLS: int = 20_000_000
 _COLLAPSED: float = 1e-9
 
 
@@ -27,11 +26,13 @@ class ClusteredVariance:
             across groups of which one never beat the other, where fewer than two clusters speak
             of an item, and where every comparison falls out as expected, so that nothing varies.
         n_clusters: Shape (n,). Clusters that speak of each item's component.
+        n_speaking: Clusters with a comparison.
     """
 
     covariance: FloatArray
     difference_variance: FloatArray
     n_clusters: IntArray
+    n_speaking: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +72,14 @@ def clustered_variance(comparisons: Comparisons, fit: BradleyTerry) -> Clustered
     covariance, variance = np.full((n, n), np.nan), np.full((n, n), np.nan)
     n_clusters = np.zeros(n, dtype=np.intp)
     if fit.scores is None or fit.covariance is None or fit.difference_variance is None:
-        return ClusteredVariance(covariance, variance, n_clusters)
-    surplus = cluster_surplus(comparisons, fit.scores)
-    speaks = _speaks(comparisons)
-    of_item = np.bincount(speaks.indices, minlength=n)
+        return ClusteredVariance(covariance, variance, n_clusters, len(comparisons.cluster.used()))
+    surplus, speaks = _by_cluster(comparisons, fit.scores)
+    of_item = np.asarray(speaks.sum(axis=0)).ravel()
     for members in fit.components:
         rows = np.array(members)
         if not np.isfinite(fit.scores[rows]).all():
             continue
-        mine = np.unique(speaks[:, rows].nonzero()[0])
+        mine = np.flatnonzero(np.asarray(speaks[:, rows].sum(axis=1)).ravel())
         n_clusters[rows] = len(mine)
         if len(mine) < 2:  # noqa: PLR2004 - one cluster varies by nothing
             continue
@@ -94,7 +94,11 @@ def clustered_variance(comparisons: Comparisons, fit: BradleyTerry) -> Clustered
         variance[place] = difference_variance(covariance[place])
     variance[~_varies(fit, variance, fit.difference_variance, of_item)] = np.nan
     np.fill_diagonal(variance, np.where(np.isfinite(fit.scores), 0.0, np.nan))
-    return ClusteredVariance(covariance, variance, n_clusters)
+    n_speaking = int((np.asarray(speaks.sum(axis=1)) > 0).sum())
+    if not np.isfinite(fit.scores).all():
+        # Comparisons of items without a score are not counted there.
+        n_speaking = len(comparisons.cluster.used())
+    return ClusteredVariance(covariance, variance, n_clusters, n_speaking)
 
 
 def _varies(
@@ -111,52 +115,33 @@ def _varies(
     return np.asarray(is_one & is_seen & is_wide)
 
 
-def cluster_surplus(comparisons: Comparisons, scores: FloatArray) -> FloatArray | csr_matrix:
-    """Each cluster's wins beyond expectation, item by item.
+def _by_cluster(
+    comparisons: Comparisons, scores: FloatArray
+) -> tuple[FloatArray | csr_matrix, BoolArray | csr_matrix]:
+    """Each cluster's wins beyond expectation, and whether it speaks of an item; by item.
 
-    Args:
-        comparisons: What was fitted.
-        scores: Shape (n,). NaN where there is none; such comparisons count for nothing.
-
-    Returns:
-        Shape (n_clusters, n); sparse where that is large.
+    Comparisons of items without a score count for nothing. Both are of shape (n_clusters, n),
+    and sparse where that is large.
     """
     n, n_clusters = len(comparisons.items), len(comparisons.cluster.names)
     # 1 - p of the winner, without cancellation.
-    table = expit(scores - scores[:, None]).ravel()
+    surprise = np.nan_to_num(expit(scores - scores[:, None]))
     winner, loser = comparisons.winner, comparisons.loser
-    surprise = np.nan_to_num(table)[winner.astype(np.int64) * n + loser]
+    each = surprise.ravel()[comparisons.outcome]
     if comparisons.weight is not None:
-        surprise *= comparisons.weight
-    cluster = comparisons.cluster.numbers
-    if n_clusters * n <= _DENSE:
-        flat = _summed(cluster, winner, surprise, n_clusters, n)
-        flat -= _summed(cluster, loser, surprise, n_clusters, n)
-        return flat.reshape(n_clusters, n)
-    rows, columns = np.concatenate([cluster, cluster]), np.concatenate([winner, loser])
-    values = np.concatenate([surprise, -surprise])
-    return csr_matrix((values, (rows, columns)), shape=(n_clusters, n))
-
-
-def _summed(
-    cluster: NumberArray, item: NumberArray, values: FloatArray, n_clusters: int, n: int
-) -> FloatArray:
-    cells = cluster.astype(np.int64) * n + item
-    return np.bincount(cells, values, n_clusters * n).astype(np.float64)
-
-
-def _speaks(comparisons: Comparisons) -> csr_matrix:
-    """Which cluster (row) has a comparison of which item (column)."""
-    n, n_clusters = len(comparisons.items), len(comparisons.cluster.names)
-    cluster = comparisons.cluster.numbers.astype(np.int64) * n
-    if n_clusters * n <= _DENSE:
-        seen = np.zeros(n_clusters * n, dtype=np.bool_)
-        seen[cluster + comparisons.winner] = True
-        seen[cluster + comparisons.loser] = True
-        return csr_matrix(seen.reshape(n_clusters, n))
-    cells = np.unique(np.concatenate([cluster + comparisons.winner, cluster + comparisons.loser]))
-    return csr_matrix(
-        (np.ones(len(cells), dtype=np.bool_), (cells // n, cells % n)), shape=(n_clusters, n)
+        each *= comparisons.weight
+    cluster, shape = comparisons.cluster.numbers, (n_clusters, n)
+    if n_clusters * n <= _MOST_CELLS:
+        rows = cluster.astype(np.int64) * n
+        gained = np.bincount(rows + winner, each, n_clusters * n)
+        given = np.bincount(rows + loser, each, n_clusters * n)
+        # 1 - p is above 0 for whatever has a score, so that a sum of 0 is no comparison.
+        seen = (gained > 0) | (given > 0)
+        return np.asarray(gained - given, dtype=np.float64).reshape(shape), seen.reshape(shape)
+    place = (np.concatenate([cluster, cluster]), np.concatenate([winner, loser]))
+    return (
+        csr_matrix((np.concatenate([each, -each]), place), shape=shape),
+        csr_matrix((np.ones(2 * len(each), dtype=np.bool_), place), shape=shape),
     )
 
 

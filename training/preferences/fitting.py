@@ -9,6 +9,7 @@ import numpy as np
 
 from canopy.domain.errors import InputError, RangeError
 from canopy.domain.evidence import Lineage
+from canopy.domain.ids import HASH_LENGTH
 from policy.arrays import IntArray
 from training.preferences.artifact import Preferences
 from training.preferences.bradley_terry import fit_bradley_terry
@@ -32,6 +33,7 @@ from training.preferences.order_effect import count_orders, fit_order_effect
 from training.preferences.pair_table import PairTable
 from training.preferences.preference_fit import PreferenceFit
 from training.preferences.resampled import resampled_intervals
+from training.preferences.swaps import joint_verdicts
 from training.preferences.tally import Tally, tally
 
 N_RESAMPLES: Final = 1_000
@@ -153,7 +155,6 @@ def fit_preferences(
     if n_resamples is None:
         n_resamples = N_RESAMPLES if n <= MOST_RESAMPLED else 0
     is_diagnosed = n <= MOST_DIAGNOSED
-    speaking = np.bincount(comparisons.cluster.numbers, minlength=len(comparisons.cluster.names))
     return PreferenceFit(
         tally=counts,
         fit=fit,
@@ -173,7 +174,7 @@ def fit_preferences(
         factored=None if levels is None else fit_factored(
             comparisons.wins, levels, prior=settings.prior
         ),
-        n_clusters=int((speaking > 0).sum()),
+        n_clusters=variance.n_speaking,
     )  # fmt: skip
 
 
@@ -248,8 +249,14 @@ def verdicts_hash(pairs: PairTable) -> str:
     for names in (pairs.items, pairs.judge.names, pairs.cluster.names):
         digest.update("\0".join(names).encode())
         digest.update(b"\0\0")
-    for numbers in (pairs.item_a, pairs.item_b, pairs.judge.numbers, pairs.cluster.numbers):
-        digest.update(np.ascontiguousarray(numbers, dtype="<i4").data)
-    for verdicts in (pairs.verdict_ab, pairs.verdict_ba):
-        digest.update(np.ascontiguousarray(verdicts).data)
-    return digest.hexdigest()[:32]
+    for numbers, n_names in (
+        (pairs.item_a, len(pairs.items)),
+        (pairs.item_b, len(pairs.items)),
+        (pairs.judge.numbers, len(pairs.judge.names)),
+        (pairs.cluster.numbers, len(pairs.cluster.names)),
+    ):
+        # The fewest bytes that hold them, which the number of names alone decides.
+        width = np.min_scalar_type(max(n_names - 1, 0)).newbyteorder("<")
+        digest.update(np.ascontiguousarray(numbers, dtype=width).data)
+    digest.update(joint_verdicts(pairs.verdict_ab, pairs.verdict_ba).data)
+    return digest.hexdigest()[:HASH_LENGTH]

@@ -54,15 +54,9 @@ def count_orders(pairs: PairTable) -> tuple[FloatArray, FloatArray]:
         Two arrays of shape (n, n); row i, column j: how often i, shown first, beat j; and how
         often j, shown second, beat i.
     """
-    n = len(pairs.items)
-    a, b = pairs.item_a.astype(np.int64), pairs.item_b.astype(np.int64)
-    counted = []
-    for ab_verdict, ba_verdict in ((A, B), (B, A)):
-        ab, ba = pairs.verdict_ab == ab_verdict, pairs.verdict_ba == ba_verdict
-        cells = np.bincount(a[ab] * n + b[ab], minlength=n * n)
-        cells += np.bincount(b[ba] * n + a[ba], minlength=n * n)
-        counted.append(cells.astype(np.float64).reshape(n, n))
-    return counted[0], counted[1]
+    first = pairs.count(A, None) + pairs.count(None, B).T
+    second = pairs.count(B, None) + pairs.count(None, A).T
+    return first, second
 
 
 def fit_order_effect(first_wins: ArrayLike, second_wins: ArrayLike) -> OrderEffect:

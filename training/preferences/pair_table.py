@@ -11,13 +11,18 @@ import numpy.typing as npt
 from canopy.domain.errors import InputError, RangeError, ShapeMismatchError
 from policy.arrays import BoolArray, FloatArray
 from training.preferences.swaps import (
+    N_VERDICTS,
     NOT_JUDGED,
     SwapCounts,
     VerdictArray,
+    joint_verdicts,
     read_verdicts,
+    swap_counts,
     swap_numbers,
     tally_swaps,
 )
+
+_MOST_CELLS = 1_000_000
 
 NumberArray = npt.NDArray[np.integer[Any]]
 
@@ -46,6 +51,13 @@ class Names:
             (seen.setdefault(value, len(seen)) for value in values), np.int32, len(values)
         )
         return cls(tuple(seen), numbers)
+
+    def used(self) -> list[str]:
+        """The names that some row has."""
+        if len(self.names) == 1 and len(self.numbers):
+            return list(self.names)
+        counts = np.bincount(self.numbers, minlength=len(self.names))
+        return [name for name, n in zip(self.names, counts.tolist(), strict=True) if n]
 
     def __getitem__(self, rows: BoolArray) -> "Names":
         return Names(self.names, self.numbers[rows])
@@ -201,9 +213,47 @@ class PairTable:
     @cached_property
     def swaps(self) -> SwapCounts:
         """How many pairs came to what."""
+        if self._histogram is not None:
+            return swap_counts(self._histogram.sum(axis=(2, 3)))
         return tally_swaps(self.verdict_ab, self.verdict_ba)
+
+    def count(self, verdict_ab: int | None, verdict_ba: int | None) -> FloatArray:
+        """Shape (n, n). Pairs by item a (row) and item b (column) with certain verdicts.
+
+        Args:
+            verdict_ab: As `read_verdicts` numbers it; None for any.
+            verdict_ba: Likewise.
+        """
+        n = len(self.items)
+        if self._histogram is not None:
+            ab = slice(None) if verdict_ab is None else slice(verdict_ab, verdict_ab + 1)
+            ba = slice(None) if verdict_ba is None else slice(verdict_ba, verdict_ba + 1)
+            chosen = self._histogram[ab, ba]
+            return np.asarray(chosen.sum(axis=(0, 1)), dtype=np.float64)
+        rows = np.ones(len(self), dtype=np.bool_)
+        for column, verdict in ((self.verdict_ab, verdict_ab), (self.verdict_ba, verdict_ba)):
+            if verdict is not None:
+                rows &= column == verdict
+        cells = self.item_a[rows].astype(np.int64) * n + self.item_b[rows]
+        return np.bincount(cells, minlength=n * n).astype(np.float64).reshape(n, n)
+
+    @cached_property
+    def _histogram(self) -> npt.NDArray[np.int64] | None:
+        """Shape (5, 5, n, n). Pairs by verdicts and items: one pass for all that is counted.
+
+        None where that is more cells than a pass saves.
+        """
+        n = len(self.items)
+        if n * n * N_VERDICTS**2 > _MOST_CELLS:
+            return None
+        cells = joint_verdicts(self.verdict_ab, self.verdict_ba).astype(np.intp) * n
+        cells += self.item_a
+        cells *= n
+        cells += self.item_b
+        found = np.bincount(cells, minlength=n * n * N_VERDICTS**2)
+        return found.reshape(N_VERDICTS, N_VERDICTS, n, n)
 
     @property
     def n_clusters(self) -> int:
         """How many clusters have a pair here."""
-        return int((np.bincount(self.cluster.numbers, minlength=1) > 0).sum())
+        return len(self.cluster.used())

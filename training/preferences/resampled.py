@@ -101,7 +101,7 @@ def _by_cluster(comparisons: Comparisons) -> tuple[Counts, Games]:
     place = np.zeros(n * n, dtype=np.int64)
     place[games.first * n + games.second] = np.arange(m)
     place[games.second * n + games.first] = np.arange(m, 2 * m)
-    column = place[comparisons.winner.astype(np.int64) * n + comparisons.loser]
+    column = place[comparisons.outcome]
     n_names = len(comparisons.cluster.names)
     used = np.bincount(comparisons.cluster.numbers, minlength=n_names) > 0
     row = (np.cumsum(used) - 1)[comparisons.cluster.numbers]

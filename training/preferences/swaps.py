@@ -43,7 +43,8 @@ CODES: Final = tuple(SwapCode)
 """The codes, in the order of the numbers that `swap_numbers` gives."""
 
 _NUMBER: Final = {code: number for number, code in enumerate(CODES)}
-_N_VERDICTS: Final = 5
+N_VERDICTS: Final = 5
+"""How many verdicts there are, those that are none included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,17 @@ def tally_swaps(ab: VerdictArray, ba: VerdictArray) -> SwapCounts:
         ShapeMismatchError: If there is not one of both per pair.
     """
     _require_pairs(ab, ba)
-    cells = np.bincount(_joint(ab, ba), minlength=_N_VERDICTS**2)
+    cells = np.bincount(joint_verdicts(ab, ba), minlength=N_VERDICTS**2)
+    return swap_counts(cells.reshape(N_VERDICTS, N_VERDICTS))
+
+
+def swap_counts(table: npt.NDArray[np.int64]) -> SwapCounts:
+    """What `count_swaps` gives, from a table of both verdicts.
+
+    Args:
+        table: Shape (5, 5). Pairs by the verdict with item a first (row) and with item b first.
+    """
+    cells = table.ravel()
     totals = np.bincount(_RULES, weights=cells, minlength=len(CODES)).astype(int).tolist()
     counts = dict(zip(CODES, totals, strict=True))
     survived = counts[SwapCode.A] + counts[SwapCode.B]
@@ -124,8 +135,8 @@ def tally_swaps(ab: VerdictArray, ba: VerdictArray) -> SwapCounts:
     return SwapCounts(
         counts=counts,
         survival=survived / readable if readable else None,
-        first_both=int(cells[A * _N_VERDICTS + B]),
-        second_both=int(cells[B * _N_VERDICTS + A]),
+        first_both=int(table[A, B]),
+        second_both=int(table[B, A]),
     )
 
 
@@ -140,11 +151,17 @@ def swap_numbers(ab: VerdictArray, ba: VerdictArray) -> VerdictArray:
         ShapeMismatchError: If there is not one of both per pair.
     """
     _require_pairs(ab, ba)
-    return _RULES[_joint(ab, ba)]
+    return _RULES[joint_verdicts(ab, ba)]
 
 
-def _joint(ab: VerdictArray, ba: VerdictArray) -> VerdictArray:
-    return ab * np.int8(_N_VERDICTS) + ba
+def joint_verdicts(ab: VerdictArray, ba: VerdictArray) -> VerdictArray:
+    """Shape (n,). Both verdicts of each pair as one number from 0 to 24.
+
+    Args:
+        ab: Shape (n,). Of `read_verdicts`, with item a shown first.
+        ba: Shape (n,). With item b shown first.
+    """
+    return ab * np.int8(N_VERDICTS) + ba
 
 
 def _rule(ab: int, ba: int) -> SwapCode:
@@ -157,7 +174,7 @@ def _rule(ab: int, ba: int) -> SwapCode:
 
 
 _RULES: Final = np.array(
-    [_NUMBER[_rule(ab, ba)] for ab in range(_N_VERDICTS) for ba in range(_N_VERDICTS)],
+    [_NUMBER[_rule(ab, ba)] for ab in range(N_VERDICTS) for ba in range(N_VERDICTS)],
     dtype=np.int8,
 )
 """Every combination of two verdicts, looked up instead of asked rule by rule."""

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from canopy.domain.errors import InputError
-from policy.arrays import BoolArray, FloatArray
+from policy.arrays import FloatArray
 from training.preferences.comparisons import Comparisons, ScaleKind
 from training.preferences.pair_table import PairTable
-from training.preferences.swaps import CODES, NOT_JUDGED, TIE, UNPARSED, SwapCode
+from training.preferences.swaps import CODES, NOT_JUDGED, TIE, UNPARSED, A, B, SwapCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,15 @@ class JudgeTally:
             family: Its family.
         """
         swaps = pairs.swaps
-        orders = (pairs.verdict_ab, pairs.verdict_ba)
-        unparsed = [int((order == UNPARSED).sum()) for order in orders]
-        judged = [int((order != NOT_JUDGED).sum()) for order in orders]
+
+        def given(verdict: int) -> tuple[int, int]:
+            counts = pairs.count(verdict, None), pairs.count(None, verdict)
+            return int(counts[0].sum()), int(counts[1].sum())
+
+        absent = given(NOT_JUDGED)
         return cls(
             judge, family, swaps.counts, swaps.first_both, swaps.second_both,
-            (unparsed[0], unparsed[1]), (judged[0], judged[1]),
+            given(UNPARSED), (len(pairs) - absent[0], len(pairs) - absent[1]),
         )  # fmt: skip
 
     def document(self) -> dict[str, Any]:
@@ -192,14 +195,14 @@ def tally(
         families: Family of each judge that has one.
         source: Content hash of the verdicts.
     """
-    used = np.bincount(pairs.judge.numbers, minlength=len(pairs.judge.names)) > 0
-    judges = sorted(name for name, is_used in zip(pairs.judge.names, used, strict=True) if is_used)
+    judges = sorted(pairs.judge.used())
+    swap_ties, judge_ties = _ties(pairs, comparisons.scale_kind)
     return Tally(
         scale_kind=comparisons.scale_kind,
         items=comparisons.items,
         wins=comparisons.wins,
-        swap_ties=_counted(pairs, pairs.codes == CODES.index(SwapCode.SWAP_TIE)),
-        judge_ties=_counted(pairs, _is_tie(pairs, comparisons.scale_kind)),
+        swap_ties=swap_ties,
+        judge_ties=judge_ties,
         judges=tuple(
             JudgeTally.of(
                 pairs if len(judges) == 1 else pairs.of_judge(judge), judge, families.get(judge)
@@ -210,16 +213,16 @@ def tally(
     )
 
 
-def _is_tie(pairs: PairTable, scale_kind: ScaleKind) -> BoolArray:
+def _ties(pairs: PairTable, scale_kind: ScaleKind) -> tuple[FloatArray, FloatArray]:
+    """Swap ties and judge ties, each by item and symmetric."""
     if scale_kind is ScaleKind.SINGLE_VERDICT:
-        return np.asarray((pairs.verdict_ab == TIE) | (pairs.verdict_ba == TIE))
-    return np.asarray(pairs.codes == CODES.index(SwapCode.JUDGE_TIE))
-
-
-def _counted(pairs: PairTable, rows: BoolArray) -> FloatArray:
-    n = len(pairs.items)
-    cells = np.bincount(
-        pairs.item_a[rows].astype(np.int64) * n + pairs.item_b[rows], minlength=n * n
-    )
-    table = cells.astype(np.float64).reshape(n, n)
-    return np.asarray(table + table.T)
+        swap = np.zeros((len(pairs.items),) * 2)
+        judge = pairs.count(TIE, NOT_JUDGED) + pairs.count(NOT_JUDGED, TIE)
+    else:
+        both = (A, B, TIE)
+        swap = sum(
+            (pairs.count(ab, ba) for ab in both for ba in both if ab != ba),
+            start=np.zeros((len(pairs.items),) * 2),
+        )
+        judge = pairs.count(TIE, TIE)
+    return swap + swap.T, judge + judge.T

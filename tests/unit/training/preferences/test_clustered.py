@@ -74,7 +74,7 @@ def test_many_clusters_take_another_way_to_the_same_variances(monkeypatch):
     comparisons = drawn(3)
     fit = fit_bradley_terry(comparisons.wins)
     dense = clustered_variance(comparisons, fit)
-    monkeypatch.setattr("training.preferences.clustered._DENSE", 0)
+    monkeypatch.setattr("training.preferences.clustered._MOST_CELLS", 0)
     sparse = clustered_variance(comparisons, fit)
     assert sparse.difference_variance == pytest.approx(dense.difference_variance, abs=1e-12)
 
