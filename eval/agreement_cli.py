@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from canopy.domain.errors import EXIT_REFUSED, InputError
-from canopy.output import emit_facts, emit_json, json_option
+from canopy.output import cell, emit_facts, emit_json, json_option, note
 
 if TYPE_CHECKING:
-    from eval.agreement.clearances import Clearance
+    from canopy.domain.clearance import DimensionClearance
+    from eval.agreement.admission import Admission
+    from eval.agreement.gold import Provenance
+    from eval.agreement.rating_files import RatingFile
 
 # Written out, so that `canopy --help` needs no scipy; a test holds it to the code.
 COEFFICIENT_NAMES = (
@@ -39,6 +42,27 @@ COEFFICIENT_NAMES = (
 @click.option("--min-clusters", default=10, show_default=True, help="Least independent items.")
 @click.option("--min-per-label", default=0, show_default=True, help="Least ratings of each label.")
 @click.option("--seed", default=12345, show_default=True, help="Of the bootstrap.")
+@click.option(
+    "--second-human", metavar="COLUMN",
+    help="Another person's labels: the bound must come within --delta of how people agree.",
+)  # fmt: skip
+@click.option("--delta", default=0.1, show_default=True, help="How far under people is allowed.")
+@click.option(
+    "--length", metavar="COLUMN",
+    help="Length of each text (pairs: the first's less the second's): the bound must beat a rater "
+    "who looks at nothing else.",
+)  # fmt: skip
+@click.option(
+    "--record", type=click.Path(path_type=Path), metavar="FILE",
+    help="Add the verdict to these clearances, which reward specs read. Counts only labels that "
+    "people gave: COLUMN_source (human), COLUMN_rater and COLUMN_date stand beside --rater-b.",
+)  # fmt: skip
+@click.option("--discipline", help="Record: whose rubric.")
+@click.option("--dimension", help="Record: what is rated.")
+@click.option("--rubric", help="Record: by which rubric.")
+@click.option("--judge", help="Record: the judge, with its version.")
+@click.option("--family", help="Record: who trained the judge.")
+@click.option("--golden-set", help="Record: the golden set, as discipline/version/part.")
 @json_option
 def judge_agreement(
     *,
@@ -54,27 +78,59 @@ def judge_agreement(
     min_clusters: int,
     min_per_label: int,
     seed: int,
+    second_human: str | None,
+    delta: float,
+    length: str | None,
+    record: Path | None,
+    discipline: str | None,
+    dimension: str | None,
+    rubric: str | None,
+    judge: str | None,
+    family: str | None,
+    golden_set: str | None,
     as_json: bool,
 ) -> None:
     """Hold a judge's agreement in FILE (CSV) to a floor, by its lower bound.
 
-    Exit 3 when it is not cleared.
+    The bound must also beat every rater that gives one label only, a length-only one where
+    --length is named, and come near the agreement of people where --second-human is named.
+
+    Exit 3 when it is not cleared; with --record it is written down either way.
 
     Raises:
         Exit: With code 3 where it is not cleared.
+        InputError: If a column is named twice, or a record would say too little.
     """
     import numpy as np  # noqa: PLC0415 - only this command computes
 
+    from eval.agreement.admission import admission  # noqa: PLC0415 - as above
     from eval.agreement.clearances import clearance  # noqa: PLC0415 - as above
+    from eval.agreement.gold import append_clearance  # noqa: PLC0415 - as above
     from eval.agreement.named import coefficient_named  # noqa: PLC0415 - as above
-    from eval.agreement.rating_files import read_ratings, scale_labels  # noqa: PLC0415 - as above
+    from eval.agreement.rating_files import (  # noqa: PLC0415 - as above
+        read_numbers,
+        read_ratings,
+        scale_labels,
+    )
 
+    asked = {
+        "--discipline": discipline, "--dimension": dimension, "--rubric": rubric,
+        "--judge": judge, "--family": family, "--golden-set": golden_set,
+        "--second-human": second_human, "--length": length,
+    }  # fmt: skip
+    _check_record(record, asked)
+    if len({rater_a, rater_b, second_human}) < 3:  # noqa: PLR2004 - a judge and two people
+        raise InputError(
+            "--rater-a, --rater-b, --second-human", "name a column twice.", "Name different ones."
+        )
     labels = scale_labels(scale)
     chosen = coefficient_named(coefficient, labels)
-    read = read_ratings(file, (rater_a, rater_b), labels, cluster)
+    columns = [rater_a, rater_b, *([second_human] if second_human else [])]
+    read = read_ratings(file, columns, labels, cluster)
+    ratings, provenance = _counted(file, columns, list(read.ratings), is_recorded=bool(record))
     found = clearance(
         chosen,
-        read.ratings,
+        ratings[:2],
         floor=floor,
         rng=np.random.default_rng(seed),
         cluster=read.cluster,
@@ -83,16 +139,111 @@ def judge_agreement(
         min_clusters=min_clusters,
         min_per_label=min_per_label,
     )
-    document = _agreement_document(found)
+    verdict = admission(
+        chosen, found, ratings[0], ratings[1],
+        second=ratings[2] if second_human else None,
+        length=read_numbers(file, length) if length else None,
+        delta=delta,
+    )  # fmt: skip
+    document = _agreement_document(verdict)
+    if record is not None and provenance is not None:
+        row = _clearance_row(verdict, provenance, ratings[1], read, asked)
+        append_clearance(record, row)
+        document |= {"clearance_id": row.clearance_id, "n_not_human": row.n_not_human}
+        note(f"Recorded in {record}.")
     if as_json:
         emit_json(document)
     else:
-        emit_facts(f"{rater_a} against {rater_b}", document)
-    if not found.is_cleared:
+        shown = document["baselines"]
+        emit_facts(
+            f"{rater_a} against {rater_b}",
+            document | {"baselines": ", ".join(f"{n} {cell(v)}" for n, v in shown.items())},
+        )
+    if not verdict.is_admitted:
         raise click.exceptions.Exit(EXIT_REFUSED)
 
 
-def _agreement_document(found: "Clearance") -> dict[str, Any]:
+def _check_record(record: Path | None, asked: dict[str, str | None]) -> None:
+    """Everything a clearance must say is there, if one is recorded.
+
+    Raises:
+        InputError: If something is missing.
+    """
+    missing = [name for name, value in asked.items() if not value]
+    if record is not None and missing:
+        raise InputError(
+            "--record", f"wants {', '.join(missing)} too.",
+            "A clearance says who was cleared for what, against people and null baselines.",
+        )  # fmt: skip
+
+
+def _counted(
+    file: Path, columns: list[str], ratings: list[list[Any]], *, is_recorded: bool
+) -> tuple[list[list[Any]], "Provenance | None"]:
+    """The labels that count: for a record, those that people gave.
+
+    Raises:
+        InputError: If one person gave the labels of both columns.
+    """
+    from eval.agreement.gold import human_only, read_provenance  # noqa: PLC0415 - as above
+
+    if not is_recorded:
+        return ratings, None
+    found = [read_provenance(file, column) for column in columns[1:]]
+    both = sorted(set(found[0].raters) & set(found[1].raters))
+    if both:
+        raise InputError(
+            f"{file}, column {columns[2]}_rater", f"names {both[0]!r}, who gave {columns[1]} too.",
+            "How far people agree takes two of them.",
+        )  # fmt: skip
+    people = [human_only(given, p) for given, p in zip(ratings[1:], found, strict=True)]
+    return [ratings[0], *people], found[0]
+
+
+def _clearance_row(
+    verdict: "Admission",
+    provenance: "Provenance",
+    gold: list[Any],
+    read: "RatingFile",
+    asked: dict[str, str | None],
+) -> "DimensionClearance":
+    from canopy.domain.clearance import DimensionClearance  # noqa: PLC0415 - as above
+    from canopy.domain.clock import now  # noqa: PLC0415 - as above
+    from eval.agreement.gold import gold_hash  # noqa: PLC0415 - as above
+
+    found = verdict.clearance
+    said = {name: value or "" for name, value in asked.items()}
+    given = sum(label is not None for label in read.ratings[1])
+    return DimensionClearance(
+        discipline=said["--discipline"],
+        dimension=said["--dimension"],
+        rubric=said["--rubric"],
+        judge=said["--judge"],
+        family=said["--family"],
+        golden_set=said["--golden-set"],
+        gold_hash=gold_hash(gold, read.cluster),
+        raters=provenance.raters,
+        dated_from=provenance.dated_from or "",
+        dated_to=provenance.dated_to or "",
+        n=found.agreement.n,
+        n_clusters=found.bound.n_clusters,
+        n_not_human=given - sum(label is not None for label in gold),
+        coefficient=found.coefficient,
+        value=found.agreement.value,
+        lower_bound=found.bound.value,
+        level=found.bound.level,
+        floor=found.floor,
+        ceiling=None if verdict.ceiling is None else verdict.ceiling.value,
+        delta=verdict.delta,
+        baselines={baseline.name: baseline.value for baseline in verdict.baselines},
+        is_cleared=verdict.is_admitted,
+        reason=None if verdict.reason is None else verdict.reason.value,
+        recorded_at=now(),
+    )
+
+
+def _agreement_document(verdict: "Admission") -> dict[str, Any]:
+    found = verdict.clearance
     caution = found.agreement.reason
     return {
         "coefficient": found.coefficient,
@@ -101,8 +252,8 @@ def _agreement_document(found: "Clearance") -> dict[str, Any]:
         "level": found.bound.level,
         "method": found.bound.method,
         "floor": found.floor,
-        "cleared": found.is_cleared,
-        "reason": None if found.reason is None else found.reason.value,
+        "cleared": verdict.is_admitted,
+        "reason": None if verdict.reason is None else verdict.reason.value,
         "caution": None if caution is None else caution.value,
         "n": found.agreement.n,
         "n_left_out": found.agreement.n_left_out,
@@ -113,6 +264,9 @@ def _agreement_document(found: "Clearance") -> dict[str, Any]:
         "ac1": found.ac1,
         "prevalence": found.agreement.prevalence,
         "fewest_per_label": found.fewest,
+        "baselines": {baseline.name: baseline.value for baseline in verdict.baselines},
+        "ceiling": None if verdict.ceiling is None else verdict.ceiling.value,
+        "delta": None if verdict.ceiling is None else verdict.delta,
     }
 
 

@@ -23,6 +23,12 @@ class AgreementReason(StrEnum):
     """There is a value but no lower bound for it; nothing is cleared."""
     BELOW_FLOOR = "below_floor"
     """The lower bound lies under the floor."""
+    NULL_BASELINE = "null_baseline"
+    """A rater that does not read what it rates does as well."""
+    NO_CEILING = "no_ceiling"
+    """How well two people agree is undefined, so that nothing can be held to it."""
+    BELOW_PEOPLE = "below_people"
+    """The lower bound lies further under the agreement of two people than allowed."""
 
 
 @dataclass(frozen=True, slots=True)

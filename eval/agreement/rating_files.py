@@ -52,13 +52,7 @@ def read_ratings(
             the scale; row (from 1, the header not counted) and column are named.
     """
     header, rows = _table(path)
-    for column in (*raters, *([cluster] if cluster else [])):
-        if header.count(column) != 1:
-            raise InputError(
-                str(path),
-                f"{'has no' if column not in header else 'has more than one'} column {column!r}.",
-                f"Its columns are {', '.join(header)}.",
-            )
+    _require_columns(path, header, [*raters, *([cluster] if cluster else [])])
     is_number = all(not isinstance(label, str) for label in scale)
     found: list[list[Any]] = []
     for rater in raters:
@@ -74,6 +68,54 @@ def read_ratings(
             _cluster(path, number, cluster, row[place]) for number, row in enumerate(rows, 1)
         ]
     return RatingFile(tuple(found), grouped, scale)
+
+
+def read_columns(path: Path, columns: Sequence[str]) -> tuple[list[str], ...]:
+    """Columns as texts, without blanks around them.
+
+    Args:
+        path: The CSV file, with a header.
+        columns: Their names.
+
+    Raises:
+        InputError: If the file cannot be read, has no rows, or lacks a column or has it twice.
+    """
+    header, rows = _table(path)
+    _require_columns(path, header, columns)
+    places = [header.index(column) for column in columns]
+    return tuple([row[place].strip() for row in rows] for place in places)
+
+
+def read_numbers(path: Path, column: str) -> list[float | None]:
+    """A column of numbers; None where blank.
+
+    Args:
+        path: The CSV file, with a header.
+        column: Its name.
+
+    Raises:
+        InputError: If the file cannot be read, lacks the column, or a cell is no finite number.
+    """
+    found: list[float | None] = []
+    for number, cell in enumerate(read_columns(path, [column])[0], 1):
+        value = _number(cell) if cell else None
+        if cell and value is None:
+            raise InputError(
+                f"{path}, row {number}, column {column}", f"{cell!r} is no finite number.",
+                "Correct it, or leave it blank where it is missing.",
+            )  # fmt: skip
+        found.append(value)
+    return found
+
+
+def _require_columns(path: Path, header: list[str], columns: Sequence[str]) -> None:
+    for column in columns:
+        if header.count(column) != 1:
+            raise InputError(
+                str(path),
+                f"{'has no' if column not in header else 'has more than one'} column {column!r}.",
+                f"Its columns are {', '.join(header)}.",
+            )
 
 
 def _table(path: Path) -> tuple[list[str], list[list[str]]]:
