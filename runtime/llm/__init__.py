@@ -1,0 +1,1 @@
+"""Calling models, and reading what they answer."""
