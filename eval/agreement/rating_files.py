@@ -51,7 +51,7 @@ def read_ratings(
             names one twice, a row has more or fewer cells than the header, or a label is not of
             the scale; row (from 1, the header not counted) and column are named.
     """
-    header, rows = _table(path)
+    header, rows = read_table(path)
     _require_columns(path, header, [*raters, *([cluster] if cluster else [])])
     is_number = all(not isinstance(label, str) for label in scale)
     found: list[list[Any]] = []
@@ -80,7 +80,7 @@ def read_columns(path: Path, columns: Sequence[str]) -> tuple[list[str], ...]:
     Raises:
         InputError: If the file cannot be read, has no rows, or lacks a column or has it twice.
     """
-    header, rows = _table(path)
+    header, rows = read_table(path)
     _require_columns(path, header, columns)
     places = [header.index(column) for column in columns]
     return tuple([row[place].strip() for row in rows] for place in places)
@@ -118,7 +118,16 @@ def _require_columns(path: Path, header: list[str], columns: Sequence[str]) -> N
             )
 
 
-def _table(path: Path) -> tuple[list[str], list[list[str]]]:
+def read_table(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of a CSV file.
+
+    Args:
+        path: The file, in UTF-8.
+
+    Raises:
+        InputError: If it cannot be read, has no rows, or a row has another number of cells than
+            the header.
+    """
     try:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             table = [row for row in csv.reader(lines, strict=True) if row]

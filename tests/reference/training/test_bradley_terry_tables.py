@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from training.preferences import fit_bradley_terry
+from training.preferences.order_effect import fit_order_effect
 
 pytestmark = pytest.mark.reference
 
@@ -44,6 +45,19 @@ def test_baseball_has_its_published_abilities(judging):
     assert found.status == "connected"
     ability = found.scores - found.scores[-1]
     assert ability[:6] == pytest.approx([1.58, 1.44, 1.29, 1.25, 1.11, 0.68], abs=0.005)
+
+
+def test_baseball_has_its_published_home_effect(judging):
+    """Agresti, section 10.6.3: the order effect is playing at home; strengths sum to 1."""
+    rows = read(judging / "bt_baseball_1987.csv")
+    teams = ["Milwaukee", "Detroit", "Toronto", "New York", "Boston", "Cleveland", "Baltimore"]
+    home = tabled(teams, [(r["home_team"], r["away_team"], float(r["home_wins"])) for r in rows])
+    away = tabled(teams, [(r["home_team"], r["away_team"], float(r["away_wins"])) for r in rows])
+    found = fit_order_effect(home, away)
+    strength = np.exp(found.scores) / np.exp(found.scores).sum()
+    assert found.b == pytest.approx(0.302, abs=5e-4)
+    assert strength == pytest.approx([0.220, 0.190, 0.164, 0.157, 0.137, 0.088, 0.044], abs=6e-4)
+    assert found.likelihood_ratio == pytest.approx(5.41, abs=0.005)
 
 
 def test_citations_have_their_published_scores(judging):
