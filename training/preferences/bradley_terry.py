@@ -205,7 +205,7 @@ def _ascended(games: Games, prior: float) -> tuple[FloatArray, Likelihood]:
     Raises:
         ArithmeticError: If there are none within the steps allowed.
     """
-    scores = np.zeros(games.n)
+    scores = games.start if prior == 0 else np.zeros(games.n)
     at = games.likelihood(scores, prior)
     limit = _TOLERANCE * max(1.0, games.most_games)
     for _ in range(_MAX_STEPS):

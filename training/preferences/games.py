@@ -9,6 +9,7 @@ from scipy.linalg import cho_factor, cho_solve, lapack
 
 from policy.arrays import FloatArray
 
+_FAR: float = 3.0
 _LEAST: float = float(np.finfo(np.float64).tiny)
 
 Places = npt.NDArray[np.integer[Any]]
@@ -62,6 +63,18 @@ class Games:
         """Games of the item that has most."""
         return float(self._of_items(self.won + self.lost, self.won + self.lost).max(initial=0.0))
 
+    @property
+    def start(self) -> FloatArray:
+        """Shape (n,). Where the climb begins: log-odds of each item's share of wins.
+
+        Against the field, which its own score is part of the mean of; never far out, where an
+        overshoot would leave nothing to climb by.
+        """
+        won = self._of_items(self.won, self.lost)
+        lost = self._of_items(self.lost, self.won)
+        against_field = np.log((won + 0.5) / (lost + 0.5)) * (self.n - 1) / self.n
+        return np.asarray(np.clip(against_field, -_FAR, _FAR))
+
     def likelihood(self, scores: FloatArray, prior: float) -> Likelihood:
         """The likelihood at some scores.
 
@@ -74,15 +87,18 @@ class Games:
         # to 1. log(1 - p) would be -inf there.
         decay = np.exp(-np.abs(margin))
         far = 1 / (1 + decay)
-        chance = np.where(margin >= 0, far, decay * far)
-        against = np.where(margin >= 0, decay * far, far)
+        near = decay * far
+        # By arithmetic: a choice by a random sign costs the processor its foresight.
+        leads = (margin >= 0).astype(np.float64)
+        chance = far * leads + near * (1 - leads)
+        against = near * leads + far * (1 - leads)
         played = self.won + self.lost
         softplus = np.maximum(margin, 0.0) + np.log1p(decay)
         value = float(self.won @ margin - played @ softplus) - prior / 2 * float(scores @ scores)
         # Wins beyond expectation; written so that nothing cancels where p rounds to 1.
         surplus = self.won * against - self.lost * chance
         gradient = self._of_items(surplus, -surplus) - prior * scores
-        return Likelihood(value, gradient, played * decay * far * far)
+        return Likelihood(value, gradient, played * near * far)
 
     def information(self, of_pairs: FloatArray) -> FloatArray:
         """Shape (n, n). The information matrix that pairs' information of shape (m,) adds up to."""
