@@ -1,4 +1,4 @@
-"""Fitting a policy's head: once per penalty, each then judged as it would be served."""
+"""Fitting a policy's head: once per penalty, the best then judged as it would be served."""
 
 from dataclasses import dataclass
 
@@ -7,17 +7,15 @@ import torch
 from torch import Tensor
 
 from canopy.domain.errors import ConfigError, TrainingRefusedError
-from policy.arrays import FloatArray
 from policy.distributions import distribution
 from policy.heads import FactoredHead
 from training.config import HeadConfig, OptimConfig, ServingConfig
-from training.data.rows import TrainingRows
-from training.head import TorchFactoredHead, as_features
+from training.head import TorchFactoredHead
 from training.loop import Curve, fit
-from training.objectives import Loss
-from training.problem import Problem, Weighting
+from training.problem import Problem
 from training.progress import Tick
 from training.served_value import ServedValue, at_taken, greedy_choice, value_of
+from training.terms import Batch, Term, total_loss
 
 _BLOCK_CELLS = 4_000_000
 
@@ -39,7 +37,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """The head that serves best on validation units.
+    """The head of least loss on validation units, served as does best on them.
 
     Attributes:
         head: The head.
@@ -47,7 +45,8 @@ class Fitted:
             it flatters: evidence comes from the reserve.
         greedy: Value of always taking the likeliest plan, without the floor.
         curve: How its fit went.
-        candidates: Everything that was tried, in order.
+        candidates: Every temperature that was tried, in order.
+        penalties: Every penalty that was tried, with the loss on validation units.
     """
 
     head: TorchFactoredHead
@@ -55,24 +54,23 @@ class Fitted:
     greedy: ServedValue
     curve: Curve
     candidates: tuple[Candidate, ...]
+    penalties: tuple[tuple[float, float], ...]
 
 
 def fit_policy(
     problem: Problem,
-    weighting: Weighting,
-    loss: Loss,
+    terms: tuple[Term, ...],
     *,
     head: HeadConfig,
     optim: OptimConfig,
     serving: ServingConfig,
     tick: Tick,
 ) -> Fitted:
-    """Fit one head per penalty and keep the one that serves best on validation units.
+    """Fit one head per penalty, keep the one of least loss on validation units, and serve it well.
 
     Args:
         problem: The rows.
-        weighting: How much each counts.
-        loss: Of a batch.
+        terms: What is minimised.
         head: Penalties to try.
         optim: Of the optimiser.
         serving: Floor, temperatures, and the least support an estimate needs.
@@ -80,45 +78,46 @@ def fit_policy(
 
     Raises:
         ConfigError: If there is nothing to try.
-        TrainingRefusedError: If no row leaves a choice, or the validation rows support no
-            temperature.
+        TrainingRefusedError: If the validation rows support no temperature.
     """
     penalties = list(dict.fromkeys(head.pair_l2)) if problem.shape.pairs else head.pair_l2[:1]
     for key, values in (
+        ("objective", terms),
         ("head.pair_l2", penalties),
         ("serving.temperatures", serving.temperatures),
     ):
         if not values:
             raise ConfigError(key, "is empty.", "Name at least one value to try.")
     fits = [
-        _fit_one(problem, weighting, loss, (head.l2, pair_l2), optim, tick) for pair_l2 in penalties
+        (pair_l2, *_fit_one(problem, terms, (head.l2, pair_l2), optim, tick))
+        for pair_l2 in penalties
     ]
+    # Of equals the first: the weakest penalty.
+    pair_l2, best, curve = min(fits, key=lambda fit: fit[2].least)
     tried = [
-        (Candidate(pair_l2, temperature, served), fitted, curve)
-        for pair_l2, (fitted, curve) in zip(penalties, fits, strict=True)
-        for temperature, served in _served(fitted, problem, serving)
+        Candidate(pair_l2, temperature, served)
+        for temperature, served in _served(best, problem, serving)
     ]
     usable = [
-        entry
-        for entry in tried
-        if entry[0].served.value is not None and entry[0].served.ess >= serving.least_ess
+        candidate
+        for candidate in tried
+        if candidate.served.value is not None and candidate.served.ess >= serving.least_ess
     ]
     if not usable:
-        most = max(candidate.served.ess for candidate, _, _ in tried)
+        most = max(candidate.served.ess for candidate in tried)
         raise TrainingRefusedError(
             "serving.temperatures",
             f"validation supports none of them: the largest effective sample size is {most:.1f}, "
             f"serving.least_ess asks for {serving.least_ess:g}.",
             "Train on a log with more rows or more overlap, or try higher temperatures.",
         )
-    # Of equals the first: the weakest penalty and the lowest temperature.
-    chosen, best, curve = max(usable, key=lambda entry: entry[0].served.value or 0.0)
     return Fitted(
         head=best,
-        chosen=chosen,
+        chosen=max(usable, key=lambda candidate: candidate.served.value or 0.0),
         greedy=_greedy(best, problem),
         curve=curve,
-        candidates=tuple(candidate for candidate, _, _ in tried),
+        candidates=tuple(tried),
+        penalties=tuple((penalty, found.least) for penalty, _, found in fits),
     )
 
 
@@ -129,56 +128,31 @@ def numpy_head(head: TorchFactoredHead) -> FactoredHead:
 
 def _fit_one(
     problem: Problem,
-    weighting: Weighting,
-    loss: Loss,
+    terms: tuple[Term, ...],
     penalties: tuple[float, float],
     optim: OptimConfig,
     tick: Tick,
 ) -> tuple[TorchFactoredHead, Curve]:
-    train = _tensors(problem.train, problem.train_features, weighting.train)
-    beyond = _tensors(problem.validation, problem.validation_features, weighting.validation)
+    inside, beyond = problem.inside, problem.beyond
     head = TorchFactoredHead(problem.shape)
     step = max(1, _BLOCK_CELLS // len(problem.shape.levels))
 
     def loss_of(fitted: TorchFactoredHead, rows: Tensor) -> Tensor:
-        features, feasible, action, weight = (part[rows] for part in train)
-        return loss(fitted(features), feasible, action, weight)
+        return total_loss(terms, Batch(fitted, inside, rows, is_training=True))
 
     def validation_loss(fitted: TorchFactoredHead) -> Tensor:
-        n = len(beyond[0])
         total = torch.zeros(())
-        for start in range(0, n, step):
-            features, feasible, action, weight = (part[start : start + step] for part in beyond)
-            total = total + loss(fitted(features), feasible, action, weight) * len(features)
-        return total / max(1, n)
+        for rows in torch.split(torch.arange(len(beyond)), step):
+            batch = Batch(fitted, beyond, rows, is_training=False)
+            total = total + total_loss(terms, batch) * len(rows)
+        return total / max(1, len(beyond))
 
+    start = next((term.start for term in terms if term.start is not None), None)
     curve = fit(
-        head, loss_of, validation_loss, n_rows=len(train[0]), penalties=penalties, config=optim,
-        seed=problem.seed, tick=tick, what="policy",
+        head, loss_of, validation_loss, n_rows=len(inside), penalties=penalties, config=optim,
+        seed=problem.seed, tick=tick, what="policy", start=start,
     )  # fmt: skip
     return head, curve
-
-
-def _tensors(rows: TrainingRows, features: FloatArray, weight: FloatArray) -> tuple[Tensor, ...]:
-    """Rows that leave a choice, as tensors, their weights scaled to a mean of 1.
-
-    Raises:
-        TrainingRefusedError: If none does, or none counts.
-    """
-    # A row with one feasible plan has log probability 0 whatever the head says.
-    has_choice = rows.has_choice
-    counted = weight[has_choice] / rows.keep_prob[has_choice]
-    if not counted.sum() > 0:
-        raise TrainingRefusedError(
-            "log", "no row with more than one feasible plan counts: there is nothing to choose.",
-            "Train on a log whose decisions had alternatives.",
-        )  # fmt: skip
-    return (
-        as_features(features[has_choice]),
-        torch.from_numpy(rows.feasible[has_choice]),
-        torch.from_numpy(rows.action[has_choice]),
-        torch.from_numpy((counted / counted.mean()).astype(np.float32)),
-    )
 
 
 def _served(

@@ -1,7 +1,7 @@
 """The minibatch loop that every fit here shares: Adam, a cosine schedule, the best state kept."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -35,6 +35,11 @@ class Curve:
     validation: tuple[float, ...]
     best: int
 
+    @property
+    def least(self) -> float:
+        """The validation loss of the parameters that were kept."""
+        return self.validation[self.best]
+
 
 def planned_epochs(n_rows: int, config: OptimConfig) -> int:
     """Passes over the rows: as configured, else more for smaller logs."""
@@ -54,6 +59,7 @@ def fit(
     seed: int,
     tick: Tick,
     what: str,
+    start: Mapping[str, Tensor] | None = None,
 ) -> Curve:
     """Fit a head in place and leave it in its best state.
 
@@ -67,10 +73,13 @@ def fit(
         seed: Of the order of the rows.
         tick: Told of every pass.
         what: What the tick calls this fit.
+        start: Parameters to start from; None for those the head has.
 
     Returns:
         The curve.
     """
+    if start is not None:
+        head.load_state_dict(start)
     order = torch.Generator().manual_seed(seed)
     n_epochs = planned_epochs(n_rows, config)
     n_batches = -(-n_rows // config.batch_size)

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
-
-from torch import Tensor
+from math import inf
+from typing import Any, Final
 
 from canopy.domain.errors import ConfigError
 from training.awr import learner as awr
@@ -19,44 +18,70 @@ from training.config import (
     RuntimeConfig,
     TrainConfig,
 )
-from training.problem import Problem, Weighting
+from training.direct import learner as direct
+from training.direct.config import DirectConfig
+from training.doubly_robust import learner as doubly_robust
+from training.doubly_robust.config import DoublyRobustConfig
+from training.preference import learner as preference
+from training.preference.config import PreferenceConfig
+from training.problem import Problem
 from training.progress import Tick
-
-Loss: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+from training.terms import Term
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """An objective: how rows are weighed, and what is minimised on a batch.
+    """An objective.
 
     Attributes:
         config: Class of its configuration.
-        weigh: How much each row counts, from the problem, the configuration, and the optimiser's.
-        loss: Of scores, feasible plans, actions and row weights.
+        term: What it minimises, from the problem, its configuration, and the optimiser's.
     """
 
     config: type[Any]
-    weigh: Callable[[Problem, Any, OptimConfig, Tick], Weighting]
-    loss: Loss
+    term: Callable[[Problem, Any, OptimConfig, Tick], Term]
 
 
 OBJECTIVES: Final[Mapping[str, Objective]] = {
-    "bc": Objective(BcConfig, bc.weigh, bc.loss),
-    "awr": Objective(AwrConfig, awr.weigh, awr.loss),
+    "bc": Objective(BcConfig, bc.term),
+    "awr": Objective(AwrConfig, awr.term),
+    "direct": Objective(DirectConfig, direct.term),
+    "doubly_robust": Objective(DoublyRobustConfig, doubly_robust.term),
+    "preference": Objective(PreferenceConfig, preference.term),
 }
 
 
-def objective_named(name: str) -> Objective:
-    """The objective of a name.
+def terms_of(
+    problem: Problem, configs: Mapping[str, Any], optim: OptimConfig, tick: Tick
+) -> tuple[Term, ...]:
+    """What is minimised: a term per objective, in the order of `OBJECTIVES`.
+
+    Args:
+        problem: The rows.
+        configs: Configuration of each objective asked for, by name.
+        optim: Of the optimiser.
+        tick: Told of every pass of fits that come before.
 
     Raises:
-        ConfigError: If there is none.
+        ConfigError: If there is none, an objective is unknown, or a weight is not positive.
     """
-    if name not in OBJECTIVES:
+    unknown = [name for name in configs if name not in OBJECTIVES]
+    if unknown or not configs:
         raise ConfigError(
-            "objective.name", f"{name!r} is no objective.", f"Known: {', '.join(OBJECTIVES)}."
-        )
-    return OBJECTIVES[name]
+            "objective", f"{', '.join(unknown) or 'nothing'} is no objective.",
+            f"Known: {', '.join(OBJECTIVES)}.",
+        )  # fmt: skip
+    for name, config in configs.items():
+        if not 0 < config.weight < inf:
+            raise ConfigError(
+                f"objective.{name}.weight", f"expected a positive number, got {config.weight}.",
+                "Leave out an objective that shall not count.",
+            )  # fmt: skip
+    return tuple(
+        objective.term(problem, configs[name], optim, tick)
+        for name, objective in OBJECTIVES.items()
+        if name in configs
+    )
 
 
 def register() -> None:

@@ -4,15 +4,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from canopy.domain.episode import EpisodeKind
-from canopy.logs.weights import effective_sample_size
+from canopy.domain.evidence import Lineage
 from policy.artifact import Artifact
 from policy.catalog import Catalog
 from policy.features import FeatureSchema
 from training.config import TrainConfig
 from training.data.rows import Counts
 from training.fitting import Fitted
-from training.problem import Problem, Weighting
+from training.problem import Problem
 from training.report import LevelShare, Reliability
+from training.terms import Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ class TrainingRun:
     Attributes:
         artifact: The policy.
         prepared: What it was learnt from.
-        weighting: How much each row counted.
+        terms: What was minimised.
+        lineage: Everything that touched the policy.
         fitted: The head, how it serves, and what else was tried.
         shares: Where the policy moves share, on validation rows.
         calibration: Forecasts against outcomes.
@@ -54,13 +56,26 @@ class TrainingRun:
 
     artifact: Artifact
     prepared: Prepared
-    weighting: Weighting
+    terms: tuple[Term, ...]
+    lineage: Lineage
     fitted: Fitted
     shares: tuple[LevelShare, ...]
     calibration: Reliability
     run_id: str | None
     model: str | None
     seconds: float
+
+
+def objective_name(config: TrainConfig) -> str:
+    """The objectives of a configuration, as one name."""
+    return "+".join(config.objective)
+
+
+def _facts(terms: tuple[Term, ...]) -> dict[str, Any]:
+    """What terms report; with their names where there are several."""
+    if len(terms) == 1:
+        return dict(terms[0].facts)
+    return {f"{term.name}.{key}": fact for term in terms for key, fact in term.facts.items()}
 
 
 def summary(run: TrainingRun, config: TrainConfig) -> dict[str, Any]:
@@ -73,7 +88,7 @@ def summary(run: TrainingRun, config: TrainConfig) -> dict[str, Any]:
         "artifact": str(run.artifact.folder.absolute()),
         "run_id": run.run_id,
         "model": run.model,
-        "objective": config.objective.name,
+        "objective": objective_name(config),
         "seed": config.seed,
         "n_rows": len(prepared.problem.train) + len(validation),
         "n_train": len(prepared.problem.train),
@@ -85,8 +100,8 @@ def summary(run: TrainingRun, config: TrainConfig) -> dict[str, Any]:
         "n_plans": prepared.catalog.n_plans,
         "n_features": prepared.schema.width,
         "pairs": len(prepared.problem.shape.pairs),
-        "ess": effective_sample_size(run.weighting.train),
-        "weights": dict(run.weighting.facts),
+        "ess": min(term.ess for term in run.terms),
+        "weights": _facts(run.terms),
         "temperature": fitted.chosen.temperature,
         "pair_l2": fitted.chosen.pair_l2,
         "floor": config.serving.floor,
@@ -96,6 +111,9 @@ def summary(run: TrainingRun, config: TrainConfig) -> dict[str, Any]:
         "greedy_value": fitted.greedy.value,
         "greedy_ess": fitted.greedy.ess,
         "curve": asdict(fitted.curve),
+        "penalties": [
+            {"pair_l2": penalty, "validation_loss": loss} for penalty, loss in fitted.penalties
+        ],
         "tried": [asdict(candidate) for candidate in fitted.candidates],
         "shares": [asdict(share) for share in run.shares],
         "calibration_error": run.calibration.error,

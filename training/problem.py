@@ -1,19 +1,23 @@
-"""What every objective is handed, and what it hands back to the shared loop."""
+"""What every objective is handed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from policy.arrays import FloatArray
+from policy.catalog import Catalog
 from training.data.rows import TrainingRows
+from training.data.tensors import ChoiceRows, choice_rows
 from training.head import HeadShape
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Problem:
     """A learning problem.
 
     Attributes:
+        catalog: The plans.
         shape: Of the head to fit.
         train: Rows to learn from.
         validation: Rows of other units, to stop and choose by.
@@ -22,12 +26,23 @@ class Problem:
         seed: Of everything random.
     """
 
+    catalog: Catalog
     shape: HeadShape
     train: TrainingRows
     validation: TrainingRows
     train_features: FloatArray
     validation_features: FloatArray
     seed: int
+
+    @cached_property
+    def inside(self) -> ChoiceRows:
+        """The training rows that left a choice."""
+        return choice_rows(self.train, self.train_features)
+
+    @cached_property
+    def beyond(self) -> ChoiceRows:
+        """The validation rows that left a choice."""
+        return choice_rows(self.validation, self.validation_features)
 
 
 @dataclass(frozen=True, slots=True)

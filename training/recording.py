@@ -6,11 +6,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from canopy.domain.evidence import Lineage, train_corpus
 from canopy.settings import Settings
 from canopy.tracking import TrackedRun, Tracker, open_tracker
 from training.config import Tracking, TrainConfig
-from training.outcome import TrainingRun, summary
+from training.outcome import TrainingRun, objective_name, summary
 from training.plots import calibration_picture, curve_picture, share_picture, temperature_picture
 
 
@@ -38,7 +37,7 @@ class Recorder:
             yield cls(config, name, None, None)
             return
         tracker = open_tracker(settings)
-        with tracker.run(name, f"{config.objective.name}-seed{config.seed}") as run:
+        with tracker.run(name, f"{objective_name(config)}-seed{config.seed}") as run:
             run.log_params(flat(asdict(config)))
             yield cls(config, name, tracker, run)
 
@@ -67,12 +66,10 @@ class Recorder:
         return done
 
     def _numbers(self, run: TrackedRun, done: TrainingRun) -> None:
-        log_hash = done.prepared.log_hash
-        lineage = Lineage(corpora=frozenset({train_corpus(log_hash)}))
         run.set_tags({
             "policy_id": done.artifact.policy_id,
-            "data_hash": log_hash,
-            "lineage": json.dumps(lineage.document()),
+            "data_hash": done.prepared.log_hash,
+            "lineage": json.dumps(done.lineage.document()),
             "catalog_hash": done.prepared.catalog.content_hash,
             "feature_hash": done.prepared.schema.content_hash,
             "synthetic": done.prepared.kind.value,

@@ -1,12 +1,13 @@
-"""A factored reward model: what the plan taken should have led to, cross-fitted by unit."""
+"""Factored reward models, cross-fitted by unit: what a plan should lead to."""
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from policy.arrays import BoolArray, FloatArray
+from policy.arrays import BoolArray, FloatArray, IntArray
 from training.config import OptimConfig
 from training.cross_fitting import cross_fitted
 from training.data.loader import folds
@@ -18,13 +19,126 @@ from training.progress import Tick
 _MODEL_L2: Final = 1e-5
 
 
+@dataclass(frozen=True, slots=True)
+class RewardRange:
+    """The extremes of the training rewards, between which rewards are modelled.
+
+    Attributes:
+        low: The least.
+        high: The greatest.
+    """
+
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        """From the least to the greatest; 0 where all are the same."""
+        return self.high - self.low
+
+    def scaled(self, reward: FloatArray) -> FloatArray:
+        """Rewards as shares of the range, in [0, 1]; beyond it they are cut."""
+        return np.clip((reward - self.low) / self.width, 0.0, 1.0)
+
+    def unscaled(self, share: FloatArray) -> FloatArray:
+        """Shares of the range in reward units."""
+        return np.asarray(self.low + self.width * share)
+
+
+def reward_range(problem: Problem) -> RewardRange:
+    """The range of a problem's training rewards.
+
+    Args:
+        problem: The rows.
+    """
+    rewards = problem.train.reward
+    return RewardRange(float(rewards.min()), float(rewards.max()))
+
+
+@dataclass(frozen=True, slots=True)
+class RewardModels:
+    """One model per fold, each of which saw every other fold.
+
+    Attributes:
+        heads: The models, by fold; their scores are logits of the reward's share of its range.
+        fold: Shape (n_train,). Fold of each training row.
+        scale: The range.
+    """
+
+    heads: tuple[TorchFactoredHead, ...]
+    fold: IntArray
+    scale: RewardRange
+
+
+def fit_reward_models(
+    problem: Problem, *, n_folds: int, pair_l2: float, optim: OptimConfig, tick: Tick
+) -> RewardModels:
+    """Fit a model per fold on the rows of all others.
+
+    Args:
+        problem: The rows; not all their rewards are the same.
+        n_folds: Parts of the units.
+        pair_l2: Penalty on the pairs' context part.
+        optim: Of the fits.
+        tick: Told of every pass.
+    """
+    fold = folds(problem.train, n_folds)
+    return RewardModels(
+        heads=tuple(
+            fit_reward_model(problem, fold != number, pair_l2=pair_l2, optim=optim, tick=tick)
+            for number in range(n_folds)
+        ),
+        fold=fold,
+        scale=reward_range(problem),
+    )
+
+
+def fit_reward_model(
+    problem: Problem, kept: BoolArray, *, pair_l2: float, optim: OptimConfig, tick: Tick
+) -> TorchFactoredHead:
+    """Fit the reward of the plan taken, by logistic regression between its extremes.
+
+    Args:
+        problem: The rows.
+        kept: Shape (n_train,). Which training rows it may see.
+        pair_l2: Penalty on the pairs' context part.
+        optim: Of the fit.
+        tick: Told of every pass.
+    """
+    scale = reward_range(problem)
+    features = as_features(problem.train_features)
+    beyond = as_features(problem.validation_features)
+    target = torch.from_numpy(scale.scaled(problem.train.reward).astype(np.float32))
+    validation_target = torch.from_numpy(scale.scaled(problem.validation.reward).astype(np.float32))
+    action = torch.from_numpy(problem.train.action)
+    weight = torch.from_numpy((1.0 / problem.train.keep_prob).astype(np.float32))
+    validation_action = torch.from_numpy(problem.validation.action)
+    learn = torch.from_numpy(np.flatnonzero(kept))
+
+    def loss(head: TorchFactoredHead, batch: Tensor) -> Tensor:
+        rows = learn[batch]
+        return torch.nn.functional.binary_cross_entropy_with_logits(
+            head.taken(features[rows], action[rows]), target[rows], weight=weight[rows]
+        )
+
+    def validation_loss(head: TorchFactoredHead) -> Tensor:
+        return torch.nn.functional.binary_cross_entropy_with_logits(
+            head.taken(beyond, validation_action), validation_target
+        )
+
+    head = TorchFactoredHead(problem.shape)
+    # Validation units stop the fit, not the held-out fold: it must stay unseen.
+    fit(
+        head, loss, validation_loss, n_rows=len(learn), penalties=(_MODEL_L2, pair_l2),
+        config=optim, seed=problem.seed, tick=tick, what="reward model",
+    )  # fmt: skip
+    return head
+
+
 def cross_fitted_reward(
     problem: Problem, *, n_folds: int, pair_l2: float, optim: OptimConfig, tick: Tick
 ) -> tuple[FloatArray, FloatArray]:
     """Predicted reward of the plan taken.
-
-    Rewards are scaled to [0, 1] by the training rows' extremes and fitted by logistic
-    regression, whose expectation is right for any reward between its extremes.
 
     Args:
         problem: The rows.
@@ -36,48 +150,20 @@ def cross_fitted_reward(
     Returns:
         Shape (n_train,) out of fold, and shape (n_validation,), in reward units.
     """
-    rewards = problem.train.reward
-    low, high = float(rewards.min()), float(rewards.max())
-    if low == high:
+    scale = reward_range(problem)
+    if scale.width == 0:
+        low = scale.low
         return np.full(len(problem.train), low), np.full(len(problem.validation), low)
     features = as_features(problem.train_features)
     beyond = as_features(problem.validation_features)
-    target = torch.from_numpy(((rewards - low) / (high - low)).astype(np.float32))
-    beyond_reward = np.clip((problem.validation.reward - low) / (high - low), 0.0, 1.0)
-    validation_target = torch.from_numpy(beyond_reward.astype(np.float32))
     action = torch.from_numpy(problem.train.action)
-    weight = torch.from_numpy((1.0 / problem.train.keep_prob).astype(np.float32))
     validation_action = torch.from_numpy(problem.validation.action)
 
-    def loss(head: TorchFactoredHead, rows: Tensor) -> Tensor:
-        logits = head.taken(features[rows], action[rows])
-        return torch.nn.functional.binary_cross_entropy_with_logits(
-            logits, target[rows], weight=weight[rows]
-        )
-
-    def validation_loss(head: TorchFactoredHead) -> Tensor:
-        return torch.nn.functional.binary_cross_entropy_with_logits(
-            head.taken(beyond, validation_action), validation_target
-        )
-
     def fit_predict(kept: BoolArray) -> tuple[FloatArray, FloatArray]:
-        learn = torch.from_numpy(np.flatnonzero(kept))
-        head = TorchFactoredHead(problem.shape)
-        # Validation units stop the fit, not the held-out fold: it must stay unseen.
-        fit(
-            head,
-            lambda h, rows: loss(h, learn[rows]),
-            validation_loss,
-            n_rows=len(learn),
-            penalties=(_MODEL_L2, pair_l2),
-            config=optim,
-            seed=problem.seed,
-            tick=tick,
-            what="reward model",
-        )
+        head = fit_reward_model(problem, kept, pair_l2=pair_l2, optim=optim, tick=tick)
         with torch.no_grad():
             inside = torch.sigmoid(head.taken(features, action)).to(torch.float64).numpy()
             outside = torch.sigmoid(head.taken(beyond, validation_action))
-        return low + (high - low) * inside, low + (high - low) * outside.to(torch.float64).numpy()
+        return scale.unscaled(inside), scale.unscaled(outside.to(torch.float64).numpy())
 
     return cross_fitted(fit_predict, folds(problem.train, n_folds), n_folds)

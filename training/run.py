@@ -23,12 +23,13 @@ from training.config import TrainConfig
 from training.data.loader import catalog_of, load_rows, split
 from training.fitting import Fitted, fit_policy, numpy_head
 from training.head import head_shape
-from training.objectives import objective_named
+from training.objectives import terms_of
 from training.outcome import Prepared, TrainingRun
-from training.problem import Problem, Weighting
+from training.problem import Problem
 from training.progress import progress_bar
 from training.recording import Recorder
 from training.report import LevelShare, Reliability, imitation, level_shares, reliability
+from training.terms import Term
 
 _PROBE_ROWS = 256
 
@@ -55,13 +56,15 @@ def train(config: TrainConfig, settings: Settings) -> TrainingRun:
     name = config.name or catalog.discipline
     out = Path(config.out) if config.out else settings.home / "policies"
     with Recorder.open(config, settings, name) as recorder, _repeatable(config.runtime.threads):
-        weighting, fitted = learn(prepared.problem, config)
-        artifact = _export(prepared, fitted, config, out, name, recorder.run_id)
-        shares, calibration = _report(prepared, fitted, weighting, artifact)
+        terms, fitted = learn(prepared.problem, config)
+        lineage = lineage_of(prepared, terms)
+        artifact = _export(prepared, fitted, config, out, name, recorder.run_id, lineage)
+        shares, calibration = _report(prepared, fitted, terms, artifact)
         run = TrainingRun(
             artifact=artifact,
             prepared=prepared,
-            weighting=weighting,
+            terms=terms,
+            lineage=lineage,
             fitted=fitted,
             shares=shares,
             calibration=calibration,
@@ -100,6 +103,7 @@ def prepare(log: DecisionLog, catalog: Catalog, config: TrainConfig) -> Prepared
     inside, beyond = split(loaded.rows, config.data.validation_share)
     schema = fit_schema(inside.context)
     problem = Problem(
+        catalog=catalog,
         shape=head_shape(catalog, schema.width, config.head),
         train=inside,
         validation=beyond,
@@ -110,16 +114,27 @@ def prepare(log: DecisionLog, catalog: Catalog, config: TrainConfig) -> Prepared
     return Prepared(log.content_hash, log.kind, catalog, schema, problem, loaded.counts)
 
 
-def learn(problem: Problem, config: TrainConfig) -> tuple[Weighting, Fitted]:
-    """Weigh the rows, fit the heads, choose the one that serves best."""
-    objective = objective_named(config.objective.name)
+def learn(problem: Problem, config: TrainConfig) -> tuple[tuple[Term, ...], Fitted]:
+    """Set up what is minimised, fit the heads, choose the best and how to serve it."""
     with progress_bar(is_wanted=config.runtime.progress) as tick:
-        weighting = objective.weigh(problem, config.objective, config.optim, tick)
+        terms = terms_of(problem, config.objective, config.optim, tick)
         fitted = fit_policy(
-            problem, weighting, objective.loss, head=config.head, optim=config.optim,
-            serving=config.serving, tick=tick,
-        )  # fmt: skip
-    return weighting, fitted
+            problem, terms, head=config.head, optim=config.optim, serving=config.serving, tick=tick
+        )
+    return terms, fitted
+
+
+def lineage_of(prepared: Prepared, terms: tuple[Term, ...]) -> Lineage:
+    """Everything that touched a policy: the log's open part, and what its terms bring.
+
+    Args:
+        prepared: The log.
+        terms: What was minimised.
+    """
+    lineage = Lineage(corpora=frozenset({train_corpus(prepared.log_hash)}))
+    for term in terms:
+        lineage |= term.lineage
+    return lineage
 
 
 def _export(
@@ -129,15 +144,15 @@ def _export(
     out: Path,
     name: str,
     run_id: str | None,
+    lineage: Lineage,
 ) -> Artifact:
     validation = prepared.problem.validation
     n_probe = min(_PROBE_ROWS, len(validation))
     chosen = fitted.chosen
-    lineage = Lineage(corpora=frozenset({train_corpus(prepared.log_hash)}))
     facts: dict[str, Any] = {
         "training_run_id": run_id,
         "data_hash": prepared.log_hash,
-        "objective": asdict(config.objective),
+        "objective": {name: asdict(chosen) for name, chosen in config.objective.items()},
         "reward_spec": config.reward.name,
         "lineage": lineage.document(),
         "n_rows": len(prepared.problem.train) + len(validation),
@@ -171,7 +186,7 @@ def _export(
 
 
 def _report(
-    prepared: Prepared, fitted: Fitted, weighting: Weighting, artifact: Artifact
+    prepared: Prepared, fitted: Fitted, terms: tuple[Term, ...], artifact: Artifact
 ) -> tuple[tuple[LevelShare, ...], Reliability]:
     problem = prepared.problem
     served = target_rows(
@@ -179,9 +194,10 @@ def _report(
         temperature=artifact.temperature, floor=artifact.floor,
     )  # fmt: skip
     shares = level_shares(prepared.catalog, served, problem.validation)
-    if weighting.forecast is not None:
-        found = reliability(weighting.forecast, problem.train.reward, "reward, out of fold")
-        return shares, found
+    forecast = next((term.forecast for term in terms if term.forecast is not None), None)
+    if forecast is not None:
+        told = forecast(fitted.head)
+        return shares, reliability(told.predicted, told.observed, told.what)
     plain = target_rows(
         numpy_head(fitted.head), problem.validation_features, problem.validation.feasible,
         temperature=1.0, floor=0.0,

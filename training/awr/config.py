@@ -24,6 +24,7 @@ class AwrConfig:
 
     Attributes:
         name: Name of the objective.
+        weight: What its loss is multiplied by, beside others.
         beta: Temperature of the weights: large is bc, small trusts the best rows alone.
         cap: Largest weight; the exponent is cut at its logarithm.
         advantage: Where the advantage comes from.
@@ -35,6 +36,7 @@ class AwrConfig:
     """
 
     name: str = "awr"
+    weight: float = 1.0
     beta: float = 0.25
     cap: float = 20.0
     advantage: AdvantageKind = AdvantageKind.observed

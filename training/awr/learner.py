@@ -11,9 +11,11 @@ from training.awr.losses import Scale, advantage_weights, awr_loss, standardise
 from training.config import OptimConfig
 from training.cross_fitting import cross_fitted, ridge
 from training.data.loader import folds
+from training.head import TorchFactoredHead
 from training.problem import Problem, Weighting
 from training.progress import Tick
 from training.reward_model import cross_fitted_reward
+from training.terms import Batch, Forecast, Term
 
 
 def weigh(problem: Problem, config: AwrConfig, optim: OptimConfig, tick: Tick) -> Weighting:
@@ -52,7 +54,7 @@ def weigh(problem: Problem, config: AwrConfig, optim: OptimConfig, tick: Tick) -
             "awr",
             f"the weights are worth {ess:.0f} of {len(weights)} rows, less than "
             f"{config.least_ess_share:.0%}: only a handful would be imitated.",
-            "Raise objective.beta, or gather more outcomes.",
+            "Raise objective.awr.beta, or gather more outcomes.",
         )
     validation = standardise(validation_outcome - validation_baseline, scale)
     return Weighting(
@@ -77,12 +79,12 @@ def check(config: AwrConfig) -> None:
     """
     if config.n_folds < 2:  # noqa: PLR2004 - one part to fit, one to predict
         raise ConfigError(
-            "objective.n_folds", f"expected at least 2, got {config.n_folds}.",
+            "objective.awr.n_folds", f"expected at least 2, got {config.n_folds}.",
             "With one fold every row would be predicted by a model that saw it.",
         )  # fmt: skip
     if not config.baseline_l2 > 0:
         raise ConfigError(
-            "objective.baseline_l2", f"expected a positive number, got {config.baseline_l2:g}.",
+            "objective.awr.baseline_l2", f"expected a positive number, got {config.baseline_l2:g}.",
             "Categories that add up to one need it.",
         )  # fmt: skip
 
@@ -105,6 +107,40 @@ def baselines(problem: Problem, config: AwrConfig) -> tuple[FloatArray, FloatArr
     return cross_fitted(fit_predict, folds(problem.train, config.n_folds), config.n_folds)
 
 
-def loss(scores: Tensor, feasible: Tensor, action: Tensor, row_weight: Tensor) -> Tensor:
-    """The scalar to minimise on one batch."""
-    return awr_loss(scores, feasible, action, row_weight).loss
+def term(problem: Problem, config: AwrConfig, optim: OptimConfig, tick: Tick) -> Term:
+    """Imitate what went better than expected.
+
+    Args:
+        problem: The rows to learn from.
+        config: Of the weights.
+        optim: Of the reward model's fits, where there is one.
+        tick: Told of every pass of those.
+
+    Returns:
+        The term.
+
+    Raises:
+        ConfigError: As for `weigh`.
+        RangeError: As for `weigh`.
+        TrainingRefusedError: As for `weigh`, or if no row left a choice.
+    """
+    found = weigh(problem, config, optim, tick)
+    inside = problem.inside.weights(problem.train, found.train)
+    beyond = problem.beyond.weights(problem.validation, found.validation)
+
+    def loss(batch: Batch) -> Tensor:
+        weight = (inside if batch.is_training else beyond)[batch.index]
+        return awr_loss(batch.scores, batch.feasible, batch.action, weight).loss
+
+    def forecast(_: TorchFactoredHead) -> Forecast:
+        expected = problem.train.reward if found.forecast is None else found.forecast
+        return Forecast(expected, problem.train.reward, "reward, out of fold")
+
+    return Term(
+        name=config.name,
+        weight=config.weight,
+        loss=loss,
+        ess=effective_sample_size(found.train),
+        facts=found.facts,
+        forecast=forecast,
+    )

@@ -12,6 +12,8 @@ class BcConfig:
 
     Attributes:
         name: Name of the objective.
+        weight: What its loss is multiplied by, beside others.
     """
 
     name: str = "bc"
+    weight: float = 1.0

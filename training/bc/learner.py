@@ -1,32 +1,32 @@
 """Behaviour cloning on a log's training rows."""
 
-import numpy as np
 from torch import Tensor
 
 from training.bc.config import BcConfig
 from training.bc.losses import bc_loss
 from training.config import OptimConfig
-from training.problem import Problem, Weighting
+from training.problem import Problem
 from training.progress import Tick
+from training.terms import Batch, Term
 
 
-def weigh(problem: Problem, config: BcConfig, optim: OptimConfig, tick: Tick) -> Weighting:  # noqa: ARG001 - the signature of every objective
+def term(problem: Problem, config: BcConfig, optim: OptimConfig, tick: Tick) -> Term:  # noqa: ARG001 - the signature of every objective
     """Every decision counts once; there is nothing to fit first.
 
     Args:
         problem: The rows to learn from.
-        config: Nothing to choose.
+        config: Its weight.
         optim: Not used.
         tick: Not used.
 
     Returns:
-        Weights of 1 for training and validation rows.
+        The term.
+
+    Raises:
+        TrainingRefusedError: If no row left a choice.
     """
-    return Weighting(
-        train=np.ones(len(problem.train)), validation=np.ones(len(problem.validation)), facts={}
-    )
 
+    def loss(batch: Batch) -> Tensor:
+        return bc_loss(batch.scores, batch.feasible, batch.action, batch.stands_for).loss
 
-def loss(scores: Tensor, feasible: Tensor, action: Tensor, row_weight: Tensor) -> Tensor:
-    """The scalar to minimise on one batch."""
-    return bc_loss(scores, feasible, action, row_weight).loss
+    return Term(name=config.name, weight=config.weight, loss=loss, ess=float(len(problem.train)))

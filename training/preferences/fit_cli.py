@@ -102,14 +102,13 @@ def judge_fit(
         scale_kind=ScaleKind(SCALES[scale]), ties=ties, prior=prior, level=level,
         n_resamples=resamples, seed=seed, max_unparsed=max_unparsed,
     )  # fmt: skip
-    origin = Origin(
-        families=_families(family), rubrics=rubric, corpora=corpus, golden_sets=golden_set
-    )
+    families = _families(family)
+    origin = Origin(rubrics=rubric, corpora=corpus, golden_sets=golden_set)
     pairs = read_pairs(file, covariate)
     if judge is not None:
         pairs = pairs.of_judge(judge)
     levels = None if catalog is None else _levels(pairs, catalog)
-    found = fit_preferences(pairs, settings, families=origin.families, levels=levels)
+    found = fit_preferences(pairs, settings, families=families, levels=levels)
     objection = parse_objection(found.tally, max_unparsed)
     if objection is not None:
         if as_json:

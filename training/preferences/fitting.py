@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -83,16 +83,14 @@ class FitSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where verdicts come from.
+    """Where verdicts come from, beside their judges.
 
     Attributes:
-        families: Family of each judge: who trained the model, or `human`.
         rubrics: Rubrics they judged by.
         corpora: Logs that the items come from.
         golden_sets: Golden sets that judges were cleared on.
     """
 
-    families: Mapping[str, str] = field(default_factory=dict)
     rubrics: Sequence[str] = ()
     corpora: Sequence[str] = ()
     golden_sets: Sequence[str] = ()
@@ -127,7 +125,7 @@ def fit_preferences(
     Args:
         pairs: What was judged.
         settings: How to fit.
-        families: Family of each judge.
+        families: Family of each judge: who trained the model, or `human`.
         levels: Shape (n_items, n_factors). Level position of each plan in each factor, where
             items are plans.
 

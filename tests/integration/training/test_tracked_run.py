@@ -32,7 +32,7 @@ def config(tmp_path):
         out=str(tmp_path / "out"),
         name="small",
         data=DataConfig(path=str(path)),
-        objective=AwrConfig(),
+        objective={"awr": AwrConfig()},
         optim=OptimConfig(epochs=3),
         runtime=RuntimeConfig(progress=False),
     )
@@ -52,7 +52,7 @@ def test_a_run_lands_in_mlflow_and_its_pages_show_it(config, settings):
 
     recorded = client.get_run(run.run_id)
     assert recorded.info.status == "FINISHED"
-    assert recorded.data.params["objective.beta"] == "0.25"
+    assert recorded.data.params["objective.awr.beta"] == "0.25"
     assert recorded.data.params["seed"] == "1"
     assert recorded.data.tags["data_hash"] == run.prepared.log_hash
     assert recorded.data.tags["policy_id"] == run.artifact.policy_id

@@ -83,6 +83,7 @@ def known() -> Known:
     inside, beyond = sampled_rows(world, 6000, 1), sampled_rows(world, 1500, 2)
     schema = fit_schema(inside.context)
     problem = Problem(
+        catalog=catalog,
         shape=head_shape(catalog, schema.width, HeadConfig()),
         train=inside,
         validation=beyond,
@@ -150,7 +151,7 @@ def config(log_path, tmp_path, without_records) -> TrainConfig:
         out=str(tmp_path / "out"),
         name="small",
         data=DataConfig(path=str(log_path)),
-        objective=AwrConfig(),
+        objective={"awr": AwrConfig()},
         optim=OptimConfig(batch_size=256, epochs=4),
         runtime=without_records,
     )

@@ -22,9 +22,8 @@ ONE = HeadConfig(pair_l2=[0.1])
 
 
 def fitted(problem, learner, config, quick, serving=None, head=ONE):
-    weighting = learner.weigh(problem, config, quick, silent)
     return fit_policy(
-        problem, weighting, learner.loss, head=head, optim=quick,
+        problem, (learner.term(problem, config, quick, silent),), head=head, optim=quick,
         serving=serving or ServingConfig(), tick=silent,
     )  # fmt: skip
 
@@ -118,7 +117,9 @@ def test_weights_that_leave_a_handful_of_rows_are_refused(known, quick):
     rare = np.zeros(6000)
     rare[:40] = 1.0
     problem = replace(known.problem, train=replace(known.problem.train, reward=rare))
-    with pytest.raises(TrainingRefusedError, match=r"worth \d+ of 6000 rows.*Raise objective.beta"):
+    with pytest.raises(
+        TrainingRefusedError, match=r"worth \d+ of 6000 rows.*Raise objective.awr.beta"
+    ):
         awr.weigh(problem, config, quick, silent)
 
 
@@ -152,7 +153,7 @@ def test_an_empty_grid_is_refused(known, quick):
 
 @pytest.mark.parametrize(
     ("config", "key"),
-    [(AwrConfig(n_folds=1), "objective.n_folds"), (AwrConfig(baseline_l2=0), "baseline_l2")],
+    [(AwrConfig(n_folds=1), "objective.awr.n_folds"), (AwrConfig(baseline_l2=0), "baseline_l2")],
 )
 def test_a_baseline_that_cannot_be_cross_fitted_is_refused(tiny, quick, config, key):
     with pytest.raises(ConfigError, match=key):

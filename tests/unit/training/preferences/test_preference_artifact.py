@@ -40,10 +40,12 @@ def pairs_of(seed=0, *, n=120, items="wxyz", judges=("j1", "j2"), **columns):
     return PairTable.of(a, b, ab, ba, judge=judge, cluster=cluster, **columns)
 
 
-def preferences(seed=0, *, settings=SETTINGS, origin=None, **columns):
-    origin = origin or Origin(families={"j1": "f1", "j2": "human"}, rubrics=("r1",))
-    found = fit_preferences(pairs_of(seed, **columns), settings, families=origin.families)
-    return preferences_of(found, origin)
+FAMILIES = {"j1": "f1", "j2": "human"}
+
+
+def preferences(seed=0, *, settings=SETTINGS, families=FAMILIES, rubric="r1", **columns):
+    found = fit_preferences(pairs_of(seed, **columns), settings, families=families)
+    return preferences_of(found, Origin(rubrics=(rubric,)))
 
 
 def test_what_is_written_is_what_is_read(tmp_path):
@@ -61,8 +63,7 @@ def test_what_is_written_is_what_is_read(tmp_path):
 def test_the_same_verdicts_give_the_same_artifact_and_others_another():
     assert preferences().artifact_id == preferences().artifact_id
     assert preferences(1).artifact_id != preferences().artifact_id
-    other_rubric = Origin(families={"j1": "f1", "j2": "human"}, rubrics=("r2",))
-    assert preferences(origin=other_rubric).artifact_id != preferences().artifact_id
+    assert preferences(rubric="r2").artifact_id != preferences().artifact_id
 
 
 def test_a_folder_is_written_once_and_holds_nothing_else(tmp_path):
@@ -119,7 +120,7 @@ def test_it_says_what_it_rests_on():
 
 
 def test_a_judge_without_a_family_is_an_unknown_one():
-    assert preferences(origin=Origin(families={"j1": "f1"})).lineage.judges == {"f1", "unknown:j2"}
+    assert preferences(families={"j1": "f1"}).lineage.judges == {"f1", "unknown:j2"}
 
 
 def test_a_family_of_nobody_is_an_error():
@@ -187,7 +188,7 @@ def test_different_scales_are_not_one():
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ({"origin": Origin(families={"j1": "f1"}, rubrics=("r2",))}, "rubrics"),
+        ({"rubric": "r2"}, "rubrics"),
         ({"settings": replace(SETTINGS, prior=1.0)}, "prior"),
     ],
 )

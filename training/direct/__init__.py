@@ -1,0 +1,1 @@
+"""The direct method: model the reward, take what it says is best."""

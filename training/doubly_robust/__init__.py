@@ -1,0 +1,1 @@
+"""Doubly robust policy gradient: climb the estimate itself."""

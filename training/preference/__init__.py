@@ -1,0 +1,1 @@
+"""Preferences as a loss: what pairwise verdicts say of two plans, against a reference policy."""

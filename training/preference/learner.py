@@ -1,0 +1,126 @@
+"""Preferences on a log's contexts."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from canopy.domain.errors import ConfigError, TrainingRefusedError
+from training.bc.losses import bc_loss
+from training.config import OptimConfig
+from training.head import TorchFactoredHead
+from training.loop import fit
+from training.preference.config import PreferenceConfig, Reference
+from training.preference.losses import preference_loss
+from training.preferences.artifact import Preferences, load_preferences
+from training.problem import Problem
+from training.progress import Tick
+from training.terms import Batch, Term
+
+_REFERENCE_L2 = (1e-5, 0.01)
+
+
+def term(problem: Problem, config: PreferenceConfig, optim: OptimConfig, tick: Tick) -> Term:
+    """Prefer the plans that judges preferred.
+
+    Args:
+        problem: The rows whose contexts are used.
+        config: The artifact, and how it is read.
+        optim: Of the reference's fit, where there is one.
+        tick: Told of every pass of that.
+
+    Returns:
+        The term; its lineage is the artifact's.
+
+    Raises:
+        ArtifactError: If the artifact is altered or none.
+        ConfigError: If beta is not positive, or an item is no plan of the catalog.
+        TrainingRefusedError: If no verdict is decisive, or no row left a choice.
+    """
+    if not config.beta > 0:
+        raise ConfigError(
+            f"objective.{config.name}.beta", f"expected a positive number, got {config.beta:g}.",
+            "Small values let few verdicts move the policy far.",
+        )  # fmt: skip
+    preferences = load_preferences(Path(config.path))
+    winner, loser, share = _verdicts(preferences, problem, config)
+    reference = _clone(problem, optim, tick) if config.reference is Reference.logging else None
+
+    def loss(batch: Batch) -> Tensor:
+        compared = None
+        if reference is not None:
+            with torch.no_grad():
+                compared = reference(batch.features)
+        return preference_loss(
+            batch.scores, compared, batch.feasible, winner, loser, share, config.beta
+        )
+
+    document = preferences.document
+    return Term(
+        name=config.name,
+        weight=config.weight,
+        loss=loss,
+        ess=float(len(problem.train)),
+        facts={
+            "verdicts": document["n_comparisons"],
+            "survival": document["survival"],
+            "pairs_of_plans": len(winner),
+        },
+        lineage=preferences.lineage,
+    )
+
+
+def _verdicts(
+    preferences: Preferences, problem: Problem, config: PreferenceConfig
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Winner, loser and share of each kind of verdict, by action.
+
+    Raises:
+        ConfigError: If an item is no plan of the catalog.
+        TrainingRefusedError: If no verdict is decisive.
+    """
+    wins = np.asarray(preferences.arrays["wins"])
+    if not wins.any():
+        raise TrainingRefusedError(
+            f"objective.{config.name}.path", "holds no decisive verdict.",
+            "Judge more pairs, or leave the term out.",
+        )  # fmt: skip
+    places = [problem.catalog.find(item) for item in preferences.items]
+    unknown = [item for item, place in zip(preferences.items, places, strict=True) if place is None]
+    if unknown:
+        raise ConfigError(
+            f"objective.{config.name}.path", f"compares {unknown[0]!r}, which is no plan.",
+            "Fit preferences whose items are plans of this catalog.",
+        )  # fmt: skip
+    action = np.array(places, dtype=np.int64)
+    rows, columns = np.nonzero(wins)
+    counts = wins[rows, columns]
+    return (
+        torch.from_numpy(action[rows]),
+        torch.from_numpy(action[columns]),
+        torch.from_numpy((counts / counts.sum()).astype(np.float32)),
+    )
+
+
+def _clone(problem: Problem, optim: OptimConfig, tick: Tick) -> TorchFactoredHead:
+    """A clone of the logging policy, to compare with."""
+    inside, beyond = problem.inside, problem.beyond
+    head = TorchFactoredHead(problem.shape)
+
+    def loss(fitted: TorchFactoredHead, rows: Tensor) -> Tensor:
+        return bc_loss(
+            fitted(inside.features[rows]), inside.feasible[rows], inside.action[rows],
+            inside.stands_for[rows],
+        ).loss  # fmt: skip
+
+    def validation_loss(fitted: TorchFactoredHead) -> Tensor:
+        return bc_loss(
+            fitted(beyond.features), beyond.feasible, beyond.action, beyond.stands_for
+        ).loss
+
+    fit(
+        head, loss, validation_loss, n_rows=len(inside), penalties=_REFERENCE_L2, config=optim,
+        seed=problem.seed, tick=tick, what="reference",
+    )  # fmt: skip
+    return head
