@@ -82,6 +82,14 @@ def _print_summary(run: TrainingRun, document: dict[str, Any]) -> None:
             "effective sample size of the weights": document["ess"],
         },
     )
+    emit_table(
+        "Reward",
+        ("component", "weight", "measured", ""),
+        [
+            (one["component"], one["weight"], f"{one['share_measured']:.1%}", one["left_out"] or "")
+            for one in document["reward"]
+        ],
+    )
     _print_shares(run)
     emit_table(
         "Value on validation units",

@@ -61,13 +61,14 @@ class HeadConfig:
         pairs: Which pairs of factors interact.
         most_pair_parameters: With `pairs: auto`, pairs are left out where they would need more.
         l2: Penalty on every parameter.
-        pair_l2: Penalties on the context part of pairs to try; validation units choose.
+        pair_l2: Penalties on the context part of pairs to try; the loss on validation units
+            chooses.
     """
 
     pairs: Pairs = Pairs.auto
     most_pair_parameters: int = 50_000
     l2: float = 1e-5
-    pair_l2: list[float] = field(default_factory=lambda: [0.01, 0.3, 10.0])
+    pair_l2: list[float] = field(default_factory=lambda: [0.001, 0.01, 0.1])
 
 
 @dataclass
@@ -88,16 +89,42 @@ class OptimConfig:
 
 
 @dataclass
+class ComponentConfig:
+    """One component of a reward.
+
+    Attributes:
+        column: Column of the log that holds it; None for `r_` and its own name.
+        weight: Its share of the blend, beside the others' weights.
+        low: Least value that can occur; None for 0, or for the log's range where it is the reward.
+        high: Greatest value.
+        unit: What it is counted in, in words.
+        judge: Rubric dimensions: who rated, with version, as the clearance names it.
+        rubric: Rubric dimensions: by which rubric.
+    """
+
+    column: str | None = None
+    weight: float = 1.0
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    judge: str | None = None
+    rubric: str | None = None
+
+
+@dataclass
 class RewardConfig:
     """What is trained on.
 
     Attributes:
         name: Name of the specification, kept in the artifact.
-        column: Column of the log that holds it.
+        components: By name: `reward`, `settlement`, `performance`, `scorer:NAME`, `gate:NAME`,
+            `rubric:DIMENSION`, `verifier:NAME`; none for the log's own reward.
+        clearances: File of clearances, without which no rubric dimension has weight.
     """
 
     name: str = "logged"
-    column: str = "reward"
+    components: dict[str, ComponentConfig] = field(default_factory=dict)
+    clearances: str | None = None
 
 
 @dataclass

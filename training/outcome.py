@@ -13,6 +13,7 @@ from training.data.rows import Counts
 from training.fitting import Fitted
 from training.problem import Problem
 from training.report import LevelShare, Reliability
+from training.reward_spec import Reward
 from training.terms import Term
 
 
@@ -27,6 +28,7 @@ class Prepared:
         schema: Features, fitted on training rows alone.
         problem: The learning problem.
         counts: What was left out of the log.
+        reward: What was trained on.
     """
 
     log_hash: str
@@ -35,6 +37,7 @@ class Prepared:
     schema: FeatureSchema
     problem: Problem
     counts: Counts
+    reward: Reward
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ def summary(run: TrainingRun, config: TrainConfig) -> dict[str, Any]:
         "run_id": run.run_id,
         "model": run.model,
         "objective": objective_name(config),
+        "reward": run.prepared.reward.document(),
         "seed": config.seed,
         "n_rows": len(prepared.problem.train) + len(validation),
         "n_train": len(prepared.problem.train),

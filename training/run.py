@@ -99,7 +99,7 @@ def check(config: TrainConfig) -> None:
 
 def prepare(log: DecisionLog, catalog: Catalog, config: TrainConfig) -> Prepared:
     """Rows, features and head of a log; reserved units stay outside."""
-    loaded = load_rows(log, catalog, reward=config.reward.column)
+    loaded = load_rows(log, catalog, reward=config.reward)
     inside, beyond = split(loaded.rows, config.data.validation_share)
     schema = fit_schema(inside.context)
     problem = Problem(
@@ -111,7 +111,9 @@ def prepare(log: DecisionLog, catalog: Catalog, config: TrainConfig) -> Prepared
         validation_features=schema.encode_many(beyond.context, n_rows=len(beyond)),
         seed=config.seed,
     )
-    return Prepared(log.content_hash, log.kind, catalog, schema, problem, loaded.counts)
+    return Prepared(
+        log.content_hash, log.kind, catalog, schema, problem, loaded.counts, loaded.reward
+    )
 
 
 def learn(problem: Problem, config: TrainConfig) -> tuple[tuple[Term, ...], Fitted]:
@@ -125,13 +127,14 @@ def learn(problem: Problem, config: TrainConfig) -> tuple[tuple[Term, ...], Fitt
 
 
 def lineage_of(prepared: Prepared, terms: tuple[Term, ...]) -> Lineage:
-    """Everything that touched a policy: the log's open part, and what its terms bring.
+    """Everything that touched a policy: the log's open part, rewards, and terms.
 
     Args:
-        prepared: The log.
+        prepared: The log, with its rewards.
         terms: What was minimised.
     """
     lineage = Lineage(corpora=frozenset({train_corpus(prepared.log_hash)}))
+    lineage |= prepared.reward.lineage
     for term in terms:
         lineage |= term.lineage
     return lineage
@@ -154,6 +157,7 @@ def _export(
         "data_hash": prepared.log_hash,
         "objective": {name: asdict(chosen) for name, chosen in config.objective.items()},
         "reward_spec": config.reward.name,
+        "reward_components": prepared.reward.document(),
         "lineage": lineage.document(),
         "n_rows": len(prepared.problem.train) + len(validation),
         "synthetic": prepared.kind is EpisodeKind.SYNTHETIC,

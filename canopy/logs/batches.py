@@ -210,8 +210,7 @@ def _files(path: Path) -> tuple[tuple[Path, ...], bool]:
 
 
 def _partition_name(name: str) -> str:
-    is_known = name in schema.BY_NAME or name.startswith(schema.CONTEXT_PREFIX)
-    return name if is_known else schema.CONTEXT_PREFIX + name
+    return name if schema.is_known(name) else schema.CONTEXT_PREFIX + name
 
 
 def _parquet_facts(files: Sequence[Path]) -> tuple[LogFacts, int, tuple[str, ...]]:

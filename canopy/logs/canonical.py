@@ -24,6 +24,11 @@ def canonical_table(log: TypedLog) -> "pa.Table":
         column = _column(log, spec)
         if column is not None:
             columns[spec.name] = column
+    columns |= {
+        name: _numbers(found)
+        for name, found in log.numbers.items()
+        if name.startswith(schema.COMPONENT_PREFIX)
+    }
     columns.update(log.context)
     return pa.table(columns)
 

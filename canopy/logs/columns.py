@@ -98,9 +98,10 @@ def typed_log(
     facts = replace(raw.facts, plans=order)
     numbers = {
         name: found
-        for name, spec in schema.BY_NAME.items()
-        if spec.type is ColumnType.NUMBER and name in columns
-        if (found := number_column(name, columns[name], faults)) is not None
+        for name, column in columns.items()
+        if name.startswith(schema.COMPONENT_PREFIX)
+        or (name in schema.BY_NAME and schema.BY_NAME[name].type is ColumnType.NUMBER)
+        if (found := number_column(name, column, faults)) is not None
     }
     if propensity_constant is not None:
         facts = replace(facts, propensity_declared=True)
@@ -125,7 +126,7 @@ def _named(
 ) -> "dict[str, pa.ChunkedArray]":
     columns: dict[str, Any] = {}
     for name, column in raw.columns.items():
-        if name in schema.BY_NAME or name.startswith(schema.CONTEXT_PREFIX):
+        if schema.is_known(name):
             columns[name] = column
             continue
         near = get_close_matches(name, schema.BY_NAME, n=1)

@@ -28,6 +28,9 @@ POLICY_VERSION: Final = "policy_version"
 CONTEXT_PREFIX: Final = "x_"
 """Prefix of columns that hold what was known before choosing."""
 
+COMPONENT_PREFIX: Final = "r_"
+"""Prefix of columns that hold components of a reward, such as `r_settlement`."""
+
 META_PLANS: Final = "canopy.plans"
 META_CATALOG: Final = "canopy.catalog"
 META_KIND: Final = "canopy.kind"
@@ -213,8 +216,9 @@ _INTRODUCTION: Final = (
     (
         f"Columns whose name starts with `{CONTEXT_PREFIX}` hold the context: numbers, text, "
         "booleans, or lists of text. An empty cell is a missing value. In CSV a context column "
-        "all of whose cells are numbers is a number, else it is text. Any other name that is not "
-        "listed here is refused."
+        "all of whose cells are numbers is a number, else it is text. Columns whose name starts "
+        f"with `{COMPONENT_PREFIX}` hold components of a reward, as reward specifications name "
+        "them. Any other name that is not listed here is refused."
     ),
     "",
     (
@@ -233,6 +237,13 @@ _CONTEXT_ROW: Final = (
 )
 
 
+_COMPONENT_ROW: Final = (
+    f"| `{COMPONENT_PREFIX}…` | {ColumnType.NUMBER} | no | A component of a reward; training "
+    "blends those that its specification names, nothing else reads them. | Infinite numbers are "
+    "refused; an empty cell was not measured. |"
+)
+
+
 def describe() -> str:
     """The schema in words, as Markdown: the reference page and `--describe` print this."""
     lines = [
@@ -246,6 +257,7 @@ def describe() -> str:
     ]
     lines += [
         _CONTEXT_ROW,
+        _COMPONENT_ROW,
         "",
         "| Parquet metadata | holds |",
         "|---|---|",
@@ -257,6 +269,15 @@ def describe() -> str:
         f"| `{META_DECLARED}` | `true` where a person declared the propensities |",
     ]
     return "\n".join(lines)
+
+
+def is_known(column: str) -> bool:
+    """Whether a log may have a column of this name.
+
+    Args:
+        column: Its name in the file.
+    """
+    return column in BY_NAME or column.startswith((CONTEXT_PREFIX, COMPONENT_PREFIX))
 
 
 def context_key(column: str) -> str:

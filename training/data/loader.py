@@ -12,11 +12,17 @@ from canopy.logs.reserve import reserved_rows
 from canopy.logs.tabular import DecisionLog
 from policy.arrays import BoolArray, FloatArray, IntArray
 from policy.catalog import Catalog, load_catalog, parse_catalog
+from training.config import RewardConfig
 from training.data.rows import Counts, TrainingRows
+from training.reward_spec import Reward, reward_of
 
 VALIDATION_SALT: Final = "canopy.validation.v1"
 FOLD_SALT: Final = "canopy.fold.v1"
 """Independent of the reserve's: which part of training a unit is in says nothing else."""
+
+
+LOGGED: Final = RewardConfig()
+"""The log's own reward."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +32,12 @@ class Loaded:
     Attributes:
         rows: What may be read.
         counts: What was left out, and why.
+        reward: What is trained on.
     """
 
     rows: TrainingRows
     counts: Counts
+    reward: Reward
 
 
 def catalog_of(log: DecisionLog, path: str | None) -> Catalog:
@@ -49,7 +57,7 @@ def catalog_of(log: DecisionLog, path: str | None) -> Catalog:
     return parse_catalog(log.catalog_text, "catalog of the log")
 
 
-def load_rows(log: DecisionLog, catalog: Catalog, *, reward: str = schema.REWARD) -> Loaded:
+def load_rows(log: DecisionLog, catalog: Catalog, *, reward: RewardConfig = LOGGED) -> Loaded:
     """The rows of a log that training may read, and a count of the others.
 
     Rows of reserved units go first, before anything else of them is looked at; then rows that
@@ -58,15 +66,17 @@ def load_rows(log: DecisionLog, catalog: Catalog, *, reward: str = schema.REWARD
     Args:
         log: A checked log.
         catalog: Its plans.
-        reward: Column of the reward.
+        reward: What is trained on.
 
     Raises:
         LogError: If a plan is not in the catalog, or no row is left.
+        CanopyError: As for `reward_of`.
     """
     reserved = reserved_rows(log)
     open_log = log.take(~reserved)
     propensity = open_log.column(schema.PROPENSITY)
-    rewards = open_log.column(reward).astype(np.float64)
+    blend = reward_of(open_log, reward, catalog.discipline)
+    rewards = blend.values
     drawn = ~np.isnan(propensity)
     measured = ~np.isnan(rewards)
     kept = open_log.take(drawn & measured)
@@ -82,7 +92,7 @@ def load_rows(log: DecisionLog, catalog: Catalog, *, reward: str = schema.REWARD
         feasible=_feasible(kept, catalog),
         propensity=kept.column(schema.PROPENSITY),
         keep_prob=_keep_prob(kept),
-        reward=kept.column(reward).astype(np.float64),
+        reward=rewards[drawn & measured],
     )
     counts = Counts(
         n_log=log.n_rows,
@@ -91,7 +101,7 @@ def load_rows(log: DecisionLog, catalog: Catalog, *, reward: str = schema.REWARD
         n_null_reward=int((drawn & ~measured).sum()),
         n_single_feasible=int((~rows.has_choice).sum()),
     )
-    return Loaded(rows, counts)
+    return Loaded(rows, counts, blend)
 
 
 def split(rows: TrainingRows, validation_share: float) -> tuple[TrainingRows, TrainingRows]:
