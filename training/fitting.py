@@ -9,11 +9,10 @@ from torch import Tensor
 from canopy.domain.errors import ConfigError, TrainingRefusedError
 from policy.distributions import distribution
 from policy.heads import FactoredHead
-from training.config import HeadConfig, OptimConfig, ServingConfig
+from training.config import HeadConfig, ServingConfig
 from training.head import TorchFactoredHead
-from training.loop import Curve, fit
+from training.loop import Curve, Fitter
 from training.problem import Problem
-from training.progress import Tick
 from training.served_value import ServedValue, at_taken, greedy_choice, value_of
 from training.terms import Batch, Term, total_loss
 
@@ -62,9 +61,8 @@ def fit_policy(
     terms: tuple[Term, ...],
     *,
     head: HeadConfig,
-    optim: OptimConfig,
     serving: ServingConfig,
-    tick: Tick,
+    fitter: Fitter,
 ) -> Fitted:
     """Fit one head per penalty, keep the one of least loss on validation units, and serve it well.
 
@@ -72,9 +70,8 @@ def fit_policy(
         problem: The rows.
         terms: What is minimised.
         head: Penalties to try.
-        optim: Of the optimiser.
         serving: Floor, temperatures, and the least support an estimate needs.
-        tick: Told of every pass.
+        fitter: Fits them.
 
     Raises:
         ConfigError: If there is nothing to try.
@@ -89,8 +86,7 @@ def fit_policy(
         if not values:
             raise ConfigError(key, "is empty.", "Name at least one value to try.")
     fits = [
-        (pair_l2, *_fit_one(problem, terms, (head.l2, pair_l2), optim, tick))
-        for pair_l2 in penalties
+        (pair_l2, *_fit_one(problem, terms, (head.l2, pair_l2), fitter)) for pair_l2 in penalties
     ]
     # Of equals the first: the weakest penalty.
     pair_l2, best, curve = min(fits, key=lambda fit: fit[2].least)
@@ -130,8 +126,7 @@ def _fit_one(
     problem: Problem,
     terms: tuple[Term, ...],
     penalties: tuple[float, float],
-    optim: OptimConfig,
-    tick: Tick,
+    fitter: Fitter,
 ) -> tuple[TorchFactoredHead, Curve]:
     inside, beyond = problem.inside, problem.beyond
     head = TorchFactoredHead(problem.shape)
@@ -148,9 +143,9 @@ def _fit_one(
         return total / max(1, len(beyond))
 
     start = next((term.start for term in terms if term.start is not None), None)
-    curve = fit(
-        head, loss_of, validation_loss, n_rows=len(inside), penalties=penalties, config=optim,
-        seed=problem.seed, tick=tick, what="policy", start=start,
+    curve = fitter.fit(
+        head, loss_of, validation_loss, n_rows=len(inside), penalties=penalties,
+        seed=problem.seed, what="policy", start=start,
     )  # fmt: skip
     return head, curve
 

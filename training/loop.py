@@ -1,16 +1,17 @@
 """The minibatch loop that every fit here shares: Adam, a cosine schedule, the best state kept."""
 
-import copy
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import torch
 from torch import Tensor
 
+from training.checkpoints import Checkpoints, Progress, load_progress, save_progress
 from training.config import OptimConfig
 from training.head import TorchFactoredHead
-from training.progress import Tick
+from training.progress import Tick, silent
 
 LossOf: TypeAlias = Callable[[TorchFactoredHead, Tensor], Tensor]
 """Mean loss of some rows, by index, under a head."""
@@ -48,62 +49,153 @@ def planned_epochs(n_rows: int, config: OptimConfig) -> int:
     return max(_FEWEST, min(_MOST, _ROWS_SEEN // max(1, n_rows)))
 
 
-def fit(
-    head: TorchFactoredHead,
-    loss_of: LossOf,
-    validation_loss: Callable[[TorchFactoredHead], Tensor],
-    *,
-    n_rows: int,
-    penalties: tuple[float, float],
-    config: OptimConfig,
-    seed: int,
-    tick: Tick,
-    what: str,
-    start: Mapping[str, Tensor] | None = None,
-) -> Curve:
-    """Fit a head in place and leave it in its best state.
+@dataclass(frozen=True, slots=True)
+class Fitter:
+    """How heads are fitted in one run.
 
-    Args:
-        head: What to fit.
-        loss_of: Mean loss of a batch.
-        validation_loss: Loss on rows that do not train; the pass with the lowest is kept.
-        n_rows: Rows to learn from.
-        penalties: On every parameter, and on the pairs' context part.
+    Attributes:
         config: Of the optimiser.
-        seed: Of the order of the rows.
         tick: Told of every pass.
-        what: What the tick calls this fit.
-        start: Parameters to start from; None for those the head has.
-
-    Returns:
-        The curve.
+        checkpoints: Where fits are kept until the run is done; None where they are not.
     """
-    if start is not None:
-        head.load_state_dict(start)
-    order = torch.Generator().manual_seed(seed)
-    n_epochs = planned_epochs(n_rows, config)
-    n_batches = -(-n_rows // config.batch_size)
-    optimiser = torch.optim.Adam(head.parameters(), lr=config.learning_rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, n_epochs * n_batches)
-    train: list[float] = []
-    validation: list[float] = []
-    best, best_state = 0, copy.deepcopy(head.state_dict())
-    for epoch in range(n_epochs):
+
+    config: OptimConfig
+    tick: Tick = silent
+    checkpoints: Checkpoints | None = None
+
+    def fit(
+        self,
+        head: TorchFactoredHead,
+        loss_of: LossOf,
+        validation_loss: Callable[[TorchFactoredHead], Tensor],
+        *,
+        n_rows: int,
+        penalties: tuple[float, float],
+        seed: int,
+        what: str,
+        start: Mapping[str, Tensor] | None = None,
+    ) -> Curve:
+        """Fit a head in place and leave it in its best state.
+
+        Args:
+            head: What to fit.
+            loss_of: Mean loss of a batch.
+            validation_loss: Loss on rows that do not train; the pass with the lowest is kept.
+            n_rows: Rows to learn from.
+            penalties: On every parameter, and on the pairs' context part.
+            seed: Of the order of the rows.
+            what: What the tick calls this fit.
+            start: Parameters to start from; None for those the head has.
+
+        Returns:
+            The curve.
+        """
+        path = None if self.checkpoints is None else self.checkpoints.next_fit()
+        if start is not None:
+            head.load_state_dict(start)
+        state = _State.fresh(head, seed)
+        saved = None if path is None else load_progress(path)
+        if saved is not None:
+            state.restore(saved)
+        n_epochs = planned_epochs(n_rows, self.config)
+        n_steps = n_epochs * -(-n_rows // self.config.batch_size)
+        while not state.is_done:
+            self._pass(head, state, loss_of, penalties, n_rows, n_steps)
+            with torch.no_grad():
+                state.judge(float(validation_loss(head)), self.config.patience, n_epochs)
+            self.tick(what, len(state.validation), n_epochs)
+            if path is not None:
+                save_progress(path, state.progress())
+        head.table.data.copy_(state.best_table)
+        return Curve(tuple(state.train), tuple(state.validation), state.best)
+
+    def _pass(
+        self,
+        head: TorchFactoredHead,
+        state: "_State",
+        loss_of: LossOf,
+        penalties: tuple[float, float],
+        n_rows: int,
+        n_steps: int,
+    ) -> None:
+        """All rows once."""
         total = 0.0
-        for rows in torch.split(torch.randperm(n_rows, generator=order), config.batch_size):
-            optimiser.zero_grad(set_to_none=True)
+        shuffled = torch.randperm(n_rows, generator=state.order)
+        for rows in torch.split(shuffled, self.config.batch_size):
+            # A closed form of the step: what is taken up again needs no schedule of its own.
+            share = state.steps / n_steps
+            state.optimiser.param_groups[0]["lr"] = (
+                self.config.learning_rate * (1 + math.cos(math.pi * share)) / 2
+            )
+            state.optimiser.zero_grad(set_to_none=True)
             loss = loss_of(head, rows) + head.penalty(*penalties)
             loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-            schedule.step()
+            state.optimiser.step()
+            state.steps += 1
             total += float(loss.detach()) * len(rows)
-        train.append(total / n_rows)
+        state.train.append(total / n_rows)
+
+
+@dataclass(slots=True)
+class _State:
+    """A fit under way."""
+
+    head: TorchFactoredHead
+    optimiser: torch.optim.Adam
+    order: torch.Generator
+    best_table: Tensor
+    steps: int = 0
+    train: list[float] = field(default_factory=list)
+    validation: list[float] = field(default_factory=list)
+    best: int = 0
+    is_done: bool = False
+
+    @classmethod
+    def fresh(cls, head: TorchFactoredHead, seed: int) -> "_State":
+        return cls(
+            head=head,
+            # The learning rate is set before every step.
+            optimiser=torch.optim.Adam([head.table], lr=0.0),
+            order=torch.Generator().manual_seed(seed),
+            best_table=head.table.detach().clone(),
+        )
+
+    def judge(self, loss: float, patience: int, n_epochs: int) -> None:
+        """Take note of a pass."""
+        self.validation.append(loss)
+        last = len(self.validation) - 1
+        if loss <= self.validation[self.best]:
+            self.best, self.best_table = last, self.head.table.detach().clone()
+        self.is_done = last - self.best >= patience or len(self.validation) >= n_epochs
+
+    def progress(self) -> Progress:
+        moments = self.optimiser.state[self.head.table]
+        return Progress(
+            tensors={
+                "table": self.head.table.detach(),
+                "best": self.best_table,
+                "mean": moments["exp_avg"],
+                "square": moments["exp_avg_sq"],
+                "step": moments["step"],
+                "order": self.order.get_state(),
+            },
+            steps=self.steps,
+            train=tuple(self.train),
+            validation=tuple(self.validation),
+            best=self.best,
+            is_done=self.is_done,
+        )
+
+    def restore(self, saved: Progress) -> None:
+        """Go on from where a fit stood."""
         with torch.no_grad():
-            validation.append(float(validation_loss(head)))
-        tick(what, epoch + 1, n_epochs)
-        if validation[epoch] <= validation[best]:
-            best, best_state = epoch, copy.deepcopy(head.state_dict())
-        elif epoch - best >= config.patience:
-            break
-    head.load_state_dict(best_state)
-    return Curve(tuple(train), tuple(validation), best)
+            self.head.table.copy_(saved.tensors["table"])
+        self.best_table = saved.tensors["best"]
+        self.optimiser.state[self.head.table] = {
+            "step": saved.tensors["step"],
+            "exp_avg": saved.tensors["mean"],
+            "exp_avg_sq": saved.tensors["square"],
+        }
+        self.order.set_state(saved.tensors["order"])
+        self.steps, self.best, self.is_done = saved.steps, saved.best, saved.is_done
+        self.train, self.validation = list(saved.train), list(saved.validation)

@@ -22,10 +22,10 @@ from training.direct import learner as direct
 from training.direct.config import DirectConfig
 from training.doubly_robust import learner as doubly_robust
 from training.doubly_robust.config import DoublyRobustConfig
+from training.loop import Fitter
 from training.preference import learner as preference
 from training.preference.config import PreferenceConfig
 from training.problem import Problem
-from training.progress import Tick
 from training.terms import Term
 
 
@@ -35,11 +35,11 @@ class Objective:
 
     Attributes:
         config: Class of its configuration.
-        term: What it minimises, from the problem, its configuration, and the optimiser's.
+        term: What it minimises, from the problem and its configuration.
     """
 
     config: type[Any]
-    term: Callable[[Problem, Any, OptimConfig, Tick], Term]
+    term: Callable[[Problem, Any, Fitter], Term]
 
 
 OBJECTIVES: Final[Mapping[str, Objective]] = {
@@ -51,16 +51,13 @@ OBJECTIVES: Final[Mapping[str, Objective]] = {
 }
 
 
-def terms_of(
-    problem: Problem, configs: Mapping[str, Any], optim: OptimConfig, tick: Tick
-) -> tuple[Term, ...]:
+def terms_of(problem: Problem, configs: Mapping[str, Any], fitter: Fitter) -> tuple[Term, ...]:
     """What is minimised: a term per objective, in the order of `OBJECTIVES`.
 
     Args:
         problem: The rows.
         configs: Configuration of each objective asked for, by name.
-        optim: Of the optimiser.
-        tick: Told of every pass of fits that come before.
+        fitter: Fits what has to be fitted first.
 
     Raises:
         ConfigError: If there is none, an objective is unknown, or a weight is not positive.
@@ -78,7 +75,7 @@ def terms_of(
                 "Leave out an objective that shall not count.",
             )  # fmt: skip
     return tuple(
-        objective.term(problem, configs[name], optim, tick)
+        objective.term(problem, configs[name], fitter)
         for name, objective in OBJECTIVES.items()
         if name in configs
     )

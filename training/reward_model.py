@@ -8,13 +8,11 @@ import torch
 from torch import Tensor
 
 from policy.arrays import BoolArray, FloatArray, IntArray
-from training.config import OptimConfig
 from training.cross_fitting import cross_fitted
 from training.data.loader import folds
 from training.head import TorchFactoredHead, as_features
-from training.loop import fit
+from training.loop import Fitter
 from training.problem import Problem
-from training.progress import Tick
 
 _MODEL_L2: Final = 1e-5
 
@@ -71,7 +69,7 @@ class RewardModels:
 
 
 def fit_reward_models(
-    problem: Problem, *, n_folds: int, pair_l2: float, optim: OptimConfig, tick: Tick
+    problem: Problem, *, n_folds: int, pair_l2: float, fitter: Fitter
 ) -> RewardModels:
     """Fit a model per fold on the rows of all others.
 
@@ -79,13 +77,12 @@ def fit_reward_models(
         problem: The rows; not all their rewards are the same.
         n_folds: Parts of the units.
         pair_l2: Penalty on the pairs' context part.
-        optim: Of the fits.
-        tick: Told of every pass.
+        fitter: Fits them.
     """
     fold = folds(problem.train, n_folds)
     return RewardModels(
         heads=tuple(
-            fit_reward_model(problem, fold != number, pair_l2=pair_l2, optim=optim, tick=tick)
+            fit_reward_model(problem, fold != number, pair_l2=pair_l2, fitter=fitter)
             for number in range(n_folds)
         ),
         fold=fold,
@@ -94,7 +91,7 @@ def fit_reward_models(
 
 
 def fit_reward_model(
-    problem: Problem, kept: BoolArray, *, pair_l2: float, optim: OptimConfig, tick: Tick
+    problem: Problem, kept: BoolArray, *, pair_l2: float, fitter: Fitter
 ) -> TorchFactoredHead:
     """Fit the reward of the plan taken, by logistic regression between its extremes.
 
@@ -102,8 +99,7 @@ def fit_reward_model(
         problem: The rows.
         kept: Shape (n_train,). Which training rows it may see.
         pair_l2: Penalty on the pairs' context part.
-        optim: Of the fit.
-        tick: Told of every pass.
+        fitter: Fits them.
     """
     scale = reward_range(problem)
     features = as_features(problem.train_features)
@@ -128,15 +124,15 @@ def fit_reward_model(
 
     head = TorchFactoredHead(problem.shape)
     # Validation units stop the fit, not the held-out fold: it must stay unseen.
-    fit(
+    fitter.fit(
         head, loss, validation_loss, n_rows=len(learn), penalties=(_MODEL_L2, pair_l2),
-        config=optim, seed=problem.seed, tick=tick, what="reward model",
+        seed=problem.seed, what="reward model",
     )  # fmt: skip
     return head
 
 
 def cross_fitted_reward(
-    problem: Problem, *, n_folds: int, pair_l2: float, optim: OptimConfig, tick: Tick
+    problem: Problem, *, n_folds: int, pair_l2: float, fitter: Fitter
 ) -> tuple[FloatArray, FloatArray]:
     """Predicted reward of the plan taken.
 
@@ -144,8 +140,7 @@ def cross_fitted_reward(
         problem: The rows.
         n_folds: Parts of the units.
         pair_l2: Penalty on the pairs' context part.
-        optim: Of the fits.
-        tick: Told of every pass.
+        fitter: Fits them.
 
     Returns:
         Shape (n_train,) out of fold, and shape (n_validation,), in reward units.
@@ -160,7 +155,7 @@ def cross_fitted_reward(
     validation_action = torch.from_numpy(problem.validation.action)
 
     def fit_predict(kept: BoolArray) -> tuple[FloatArray, FloatArray]:
-        head = fit_reward_model(problem, kept, pair_l2=pair_l2, optim=optim, tick=tick)
+        head = fit_reward_model(problem, kept, pair_l2=pair_l2, fitter=fitter)
         with torch.no_grad():
             inside = torch.sigmoid(head.taken(features, action)).to(torch.float64).numpy()
             outside = torch.sigmoid(head.taken(beyond, validation_action))

@@ -12,6 +12,7 @@ import torch
 from canopy.domain.episode import RESERVE_SALT, RESERVE_SHARE, EpisodeKind
 from canopy.domain.errors import ConfigError
 from canopy.domain.evidence import Lineage, train_corpus
+from canopy.domain.ids import canonical_json, content_hash
 from canopy.logs.tabular import DecisionLog, read_log
 from canopy.settings import Settings
 from policy.artifact import Artifact
@@ -19,10 +20,12 @@ from policy.catalog import Catalog
 from policy.features import fit_schema
 from policy.scoring import target_rows
 from training.artifact_export import ProbeBatch, export_policy
+from training.checkpoints import Checkpoints
 from training.config import TrainConfig
 from training.data.loader import catalog_of, load_rows, split
 from training.fitting import Fitted, fit_policy, numpy_head
 from training.head import head_shape
+from training.loop import Fitter
 from training.objectives import terms_of
 from training.outcome import Prepared, TrainingRun
 from training.problem import Problem
@@ -56,7 +59,10 @@ def train(config: TrainConfig, settings: Settings) -> TrainingRun:
     name = config.name or catalog.discipline
     out = Path(config.out) if config.out else settings.home / "policies"
     with Recorder.open(config, settings, name) as recorder, _repeatable(config.runtime.threads):
-        terms, fitted = learn(prepared.problem, config)
+        checkpoints = Checkpoints(
+            settings.home / "runs" / "checkpoints" / fingerprint(prepared, config)
+        )
+        terms, fitted = learn(prepared.problem, config, checkpoints)
         lineage = lineage_of(prepared, terms)
         artifact = _export(prepared, fitted, config, out, name, recorder.run_id, lineage)
         shares, calibration = _report(prepared, fitted, terms, artifact)
@@ -72,7 +78,26 @@ def train(config: TrainConfig, settings: Settings) -> TrainingRun:
             model=None,
             seconds=time.perf_counter() - started,
         )
-        return recorder.record(run)
+        done = recorder.record(run)
+        checkpoints.clear()
+        return done
+
+
+def fingerprint(prepared: Prepared, config: TrainConfig) -> str:
+    """What decides a run's weights: the same again goes on where a kill left it.
+
+    Args:
+        prepared: The data.
+        config: The configuration.
+    """
+    told = asdict(config)
+    for key in ("out", "name", "print", "runtime"):
+        del told[key]
+    told["threads"] = config.runtime.threads
+    told["data"] = prepared.log_hash
+    told["catalog"] = prepared.catalog.content_hash
+    told["torch"] = str(torch.__version__)
+    return content_hash(canonical_json(told))
 
 
 def check(config: TrainConfig) -> None:
@@ -116,13 +141,20 @@ def prepare(log: DecisionLog, catalog: Catalog, config: TrainConfig) -> Prepared
     )
 
 
-def learn(problem: Problem, config: TrainConfig) -> tuple[tuple[Term, ...], Fitted]:
-    """Set up what is minimised, fit the heads, choose the best and how to serve it."""
+def learn(
+    problem: Problem, config: TrainConfig, checkpoints: Checkpoints | None = None
+) -> tuple[tuple[Term, ...], Fitted]:
+    """Set up what is minimised, fit the heads, choose the best and how to serve it.
+
+    Args:
+        problem: The rows.
+        config: The configuration.
+        checkpoints: Where fits are kept; None where they are not.
+    """
     with progress_bar(is_wanted=config.runtime.progress) as tick:
-        terms = terms_of(problem, config.objective, config.optim, tick)
-        fitted = fit_policy(
-            problem, terms, head=config.head, optim=config.optim, serving=config.serving, tick=tick
-        )
+        fitter = Fitter(config.optim, tick, checkpoints)
+        terms = terms_of(problem, config.objective, fitter)
+        fitted = fit_policy(problem, terms, head=config.head, serving=config.serving, fitter=fitter)
     return terms, fitted
 
 

@@ -35,9 +35,9 @@ from training.direct.config import DirectConfig
 from training.doubly_robust.config import DoublyRobustConfig
 from training.fitting import fit_policy, numpy_head
 from training.head import head_shape
+from training.loop import Fitter
 from training.objectives import terms_of
 from training.problem import Problem
-from training.progress import silent
 
 pytestmark = pytest.mark.benchmark
 
@@ -117,12 +117,10 @@ def learnt(world, n, configs, seed, head=None):
     """A fitted policy, and its scores on the test contexts."""
     head = head or HeadConfig()
     problem, schema = problem_of(world, n, seed, head)
-    optim = OptimConfig()
-    terms = terms_of(problem, configs, optim, silent)
+    fitter = Fitter(OptimConfig())
+    terms = terms_of(problem, configs, fitter)
     # Support on validation units decides how it is served, not whether it is fitted.
-    found = fit_policy(
-        problem, terms, head=head, optim=optim, serving=ServingConfig(least_ess=1), tick=silent
-    )
+    found = fit_policy(problem, terms, head=head, serving=ServingConfig(least_ess=1), fitter=fitter)
     features = schema.encode_many(context_of(world.test.x))
     return found, numpy_head(found.head).scores(features)
 

@@ -8,24 +8,22 @@ from canopy.logs.weights import effective_sample_size
 from policy.arrays import BoolArray, FloatArray
 from training.awr.config import AdvantageKind, AwrConfig
 from training.awr.losses import Scale, advantage_weights, awr_loss, standardise
-from training.config import OptimConfig
 from training.cross_fitting import cross_fitted, ridge
 from training.data.loader import folds
 from training.head import TorchFactoredHead
+from training.loop import Fitter
 from training.problem import Problem, Weighting
-from training.progress import Tick
 from training.reward_model import cross_fitted_reward
 from training.terms import Batch, Forecast, Term
 
 
-def weigh(problem: Problem, config: AwrConfig, optim: OptimConfig, tick: Tick) -> Weighting:
+def weigh(problem: Problem, config: AwrConfig, fitter: Fitter) -> Weighting:
     """Weigh each decision by how much better it went than expected.
 
     Args:
         problem: The rows to learn from.
         config: Of the weights.
-        optim: Of the reward model's fits, where there is one.
-        tick: Told of every pass of those.
+        fitter: Fits what has to be fitted first.
 
     Returns:
         Weights in (0, cap] for training and validation rows, with the effective sample size of
@@ -41,7 +39,7 @@ def weigh(problem: Problem, config: AwrConfig, optim: OptimConfig, tick: Tick) -
     is_model = config.advantage is AdvantageKind.model
     if is_model:
         outcome, validation_outcome = cross_fitted_reward(
-            problem, n_folds=config.n_folds, pair_l2=config.model_pair_l2, optim=optim, tick=tick
+            problem, n_folds=config.n_folds, pair_l2=config.model_pair_l2, fitter=fitter
         )
     else:
         outcome, validation_outcome = problem.train.reward, problem.validation.reward
@@ -107,14 +105,13 @@ def baselines(problem: Problem, config: AwrConfig) -> tuple[FloatArray, FloatArr
     return cross_fitted(fit_predict, folds(problem.train, config.n_folds), config.n_folds)
 
 
-def term(problem: Problem, config: AwrConfig, optim: OptimConfig, tick: Tick) -> Term:
+def term(problem: Problem, config: AwrConfig, fitter: Fitter) -> Term:
     """Imitate what went better than expected.
 
     Args:
         problem: The rows to learn from.
         config: Of the weights.
-        optim: Of the reward model's fits, where there is one.
-        tick: Told of every pass of those.
+        fitter: Fits what has to be fitted first.
 
     Returns:
         The term.
@@ -124,7 +121,7 @@ def term(problem: Problem, config: AwrConfig, optim: OptimConfig, tick: Tick) ->
         RangeError: As for `weigh`.
         TrainingRefusedError: As for `weigh`, or if no row left a choice.
     """
-    found = weigh(problem, config, optim, tick)
+    found = weigh(problem, config, fitter)
     inside = problem.inside.weights(problem.train, found.train)
     beyond = problem.beyond.weights(problem.validation, found.validation)
 

@@ -4,20 +4,18 @@ from torch import Tensor
 
 from training.bc.config import BcConfig
 from training.bc.losses import bc_loss
-from training.config import OptimConfig
+from training.loop import Fitter
 from training.problem import Problem
-from training.progress import Tick
 from training.terms import Batch, Term
 
 
-def term(problem: Problem, config: BcConfig, optim: OptimConfig, tick: Tick) -> Term:  # noqa: ARG001 - the signature of every objective
+def term(problem: Problem, config: BcConfig, fitter: Fitter) -> Term:  # noqa: ARG001 - the signature of every objective
     """Every decision counts once; there is nothing to fit first.
 
     Args:
         problem: The rows to learn from.
         config: Its weight.
-        optim: Not used.
-        tick: Not used.
+        fitter: Not used.
 
     Returns:
         The term.

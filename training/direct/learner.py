@@ -5,24 +5,22 @@ import torch
 from torch import Tensor
 
 from canopy.domain.errors import TrainingRefusedError
-from training.config import OptimConfig
 from training.direct.config import DirectConfig
 from training.direct.losses import direct_loss
 from training.head import TorchFactoredHead, as_features
+from training.loop import Fitter
 from training.problem import Problem
-from training.progress import Tick
 from training.reward_model import reward_range
 from training.terms import Batch, Forecast, Term
 
 
-def term(problem: Problem, config: DirectConfig, optim: OptimConfig, tick: Tick) -> Term:  # noqa: ARG001 - the signature of every objective
+def term(problem: Problem, config: DirectConfig, fitter: Fitter) -> Term:  # noqa: ARG001 - the signature of every objective
     """Model the reward of the plan taken; there is nothing to fit first.
 
     Args:
         problem: The rows to learn from.
         config: Its weight.
-        optim: Not used.
-        tick: Not used.
+        fitter: Not used.
 
     Returns:
         The term.

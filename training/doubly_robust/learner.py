@@ -6,23 +6,21 @@ from torch import Tensor
 
 from canopy.domain.errors import ConfigError, TrainingRefusedError
 from policy.arrays import FloatArray
-from training.config import OptimConfig
 from training.doubly_robust.config import DoublyRobustConfig, Start
 from training.doubly_robust.losses import doubly_robust_loss
+from training.loop import Fitter
 from training.problem import Problem
-from training.progress import Tick
 from training.reward_model import RewardModels, fit_reward_model, fit_reward_models, reward_range
 from training.terms import Batch, Term
 
 
-def term(problem: Problem, config: DoublyRobustConfig, optim: OptimConfig, tick: Tick) -> Term:
+def term(problem: Problem, config: DoublyRobustConfig, fitter: Fitter) -> Term:
     """Fit reward models, and climb the estimate that they and the log give together.
 
     Args:
         problem: The rows to learn from.
         config: Of weights and models.
-        optim: Of the models' fits.
-        tick: Told of every pass of those.
+        fitter: Fits what has to be fitted first.
 
     Returns:
         The term.
@@ -39,7 +37,7 @@ def term(problem: Problem, config: DoublyRobustConfig, optim: OptimConfig, tick:
             "Train on a reward that differs, or imitate with objective=bc.",
         )  # fmt: skip
     models = fit_reward_models(
-        problem, n_folds=config.n_folds, pair_l2=config.model_pair_l2, optim=optim, tick=tick
+        problem, n_folds=config.n_folds, pair_l2=config.model_pair_l2, fitter=fitter
     )
     columns = {
         is_training: (
@@ -64,9 +62,7 @@ def term(problem: Problem, config: DoublyRobustConfig, optim: OptimConfig, tick:
     start = None
     if config.start is Start.model:
         everything = np.ones(len(problem.train), dtype=np.bool_)
-        model = fit_reward_model(
-            problem, everything, pair_l2=config.model_pair_l2, optim=optim, tick=tick
-        )
+        model = fit_reward_model(problem, everything, pair_l2=config.model_pair_l2, fitter=fitter)
         start = {
             name: value * config.start_scale if name == "table" else value
             for name, value in model.state_dict().items()

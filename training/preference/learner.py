@@ -8,27 +8,24 @@ from torch import Tensor
 
 from canopy.domain.errors import ConfigError, TrainingRefusedError
 from training.bc.losses import bc_loss
-from training.config import OptimConfig
 from training.head import TorchFactoredHead
-from training.loop import fit
+from training.loop import Fitter
 from training.preference.config import PreferenceConfig, Reference
 from training.preference.losses import preference_loss
 from training.preferences.artifact import Preferences, load_preferences
 from training.problem import Problem
-from training.progress import Tick
 from training.terms import Batch, Term
 
 _REFERENCE_L2 = (1e-5, 0.01)
 
 
-def term(problem: Problem, config: PreferenceConfig, optim: OptimConfig, tick: Tick) -> Term:
+def term(problem: Problem, config: PreferenceConfig, fitter: Fitter) -> Term:
     """Prefer the plans that judges preferred.
 
     Args:
         problem: The rows whose contexts are used.
         config: The artifact, and how it is read.
-        optim: Of the reference's fit, where there is one.
-        tick: Told of every pass of that.
+        fitter: Fits what has to be fitted first.
 
     Returns:
         The term; its lineage is the artifact's.
@@ -45,7 +42,7 @@ def term(problem: Problem, config: PreferenceConfig, optim: OptimConfig, tick: T
         )  # fmt: skip
     preferences = load_preferences(Path(config.path))
     winner, loser, share = _verdicts(preferences, problem, config)
-    reference = _clone(problem, optim, tick) if config.reference is Reference.logging else None
+    reference = _clone(problem, fitter) if config.reference is Reference.logging else None
 
     def loss(batch: Batch) -> Tensor:
         compared = None
@@ -103,7 +100,7 @@ def _verdicts(
     )
 
 
-def _clone(problem: Problem, optim: OptimConfig, tick: Tick) -> TorchFactoredHead:
+def _clone(problem: Problem, fitter: Fitter) -> TorchFactoredHead:
     """A clone of the logging policy, to compare with."""
     inside, beyond = problem.inside, problem.beyond
     head = TorchFactoredHead(problem.shape)
@@ -119,8 +116,8 @@ def _clone(problem: Problem, optim: OptimConfig, tick: Tick) -> TorchFactoredHea
             fitted(beyond.features), beyond.feasible, beyond.action, beyond.stands_for
         ).loss
 
-    fit(
-        head, loss, validation_loss, n_rows=len(inside), penalties=_REFERENCE_L2, config=optim,
-        seed=problem.seed, tick=tick, what="reference",
+    fitter.fit(
+        head, loss, validation_loss, n_rows=len(inside), penalties=_REFERENCE_L2,
+        seed=problem.seed, what="reference",
     )  # fmt: skip
     return head

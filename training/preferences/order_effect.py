@@ -89,7 +89,10 @@ def fit_order_effect(first_wins: ArrayLike, second_wins: ArrayLike) -> OrderEffe
     )
     design = hstack([signs, csr_matrix(np.ones((m, 1)))]).tocsr()
     won, lost = first[rows, columns], second[rows, columns]
-    found = fit_pair_regression(design, won, lost)
+    start = np.zeros(n + 1)
+    if plain.scores is not None:
+        start[:n] = np.nan_to_num(plain.scores)
+    found = fit_pair_regression(design, won, lost, start=start)
     if found.coefficients is None or found.covariance is None:
         status: FitStatus = "no_data" if found.status == "no_data" else "separated"
         return OrderEffect(status, None, None, None, None, None, None)

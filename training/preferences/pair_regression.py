@@ -75,6 +75,7 @@ def fit_pair_regression(
     *,
     prior: FloatArray | float = 0.0,
     cluster: NumberArray | None = None,
+    start: FloatArray | None = None,
 ) -> PairRegression:
     """Fit P(first side wins) = 1 / (1 + exp(-design . coefficients)).
 
@@ -84,6 +85,7 @@ def fit_pair_regression(
         lost: Shape (m,). Wins of the second.
         prior: Precision of a normal prior on each coefficient, shape (p,) or one for all.
         cluster: Shape (m,). What each row belongs to.
+        start: Shape (p,). Where the climb begins; None for 0.
 
     Returns:
         The fit.
@@ -112,7 +114,7 @@ def fit_pair_regression(
     basis = problem.basis()
     if not problem.played.any() or not basis.shape[1]:
         return PairRegression("no_data", None, None, None, basis, None, 0.0)
-    coefficients = problem.ascended(basis)
+    coefficients = problem.ascended(basis, np.zeros(p) if start is None else start)
     if coefficients is None:
         return PairRegression("separated", None, None, None, basis, None, 0.0)
     information = problem.information(coefficients)
@@ -182,19 +184,20 @@ class _Problem:
         values, vectors = np.linalg.eigh(gram)
         return np.asarray(vectors[:, values > _NULL * max(float(values.max(initial=0.0)), _LEAST)])
 
-    def ascended(self, basis: FloatArray) -> FloatArray | None:
+    def ascended(self, basis: FloatArray, start: FloatArray) -> FloatArray | None:
         """Coefficients where the gradient is as good as 0; None where they run away.
 
         Raises:
             ArithmeticError: If they do neither.
         """
-        coefficients = np.zeros(self.rows.shape[1])
+        coefficients = basis @ (basis.T @ start)
+        value = self.penalised(coefficients)
         limit = _TOLERANCE * max(1.0, float((abs(csr_matrix(self.rows)).T @ self.played).max()))
         for _ in range(_MAX_STEPS):
             gradient = basis.T @ self.gradient(coefficients)
             information = basis.T @ self.information(coefficients) @ basis
             step = basis @ _solved(information, gradient)
-            coefficients = self._climbed(coefficients, step)
+            coefficients, value = self._climbed(coefficients, step, value)
             if np.abs(self.rows @ coefficients).max() > _SUSPICIOUS and self.is_separated():
                 return None
             left = float(np.abs(basis.T @ self.gradient(coefficients)).max())
@@ -203,17 +206,19 @@ class _Problem:
                 return coefficients
         raise ArithmeticError(f"The regression did not settle within {_MAX_STEPS} steps.")
 
-    def _climbed(self, coefficients: FloatArray, step: FloatArray) -> FloatArray:
+    def _climbed(
+        self, coefficients: FloatArray, step: FloatArray, value: float
+    ) -> tuple[FloatArray, float]:
         """The longest halving of a step that does not lower the likelihood, rounding apart."""
-        value = self.penalised(coefficients)
         slack = _ROUNDING * max(1.0, abs(value))
         length = 1.0
         while length > _TOLERANCE:
             moved = coefficients + length * step
-            if self.penalised(moved) >= value - slack:
-                return moved
+            reached = self.penalised(moved)
+            if reached >= value - slack:
+                return moved, reached
             length /= 2
-        return coefficients + step
+        return coefficients + step, self.penalised(coefficients + step)
 
     def is_separated(self) -> bool:
         """Whether some direction, free of the prior, explains every row better the further it goes.

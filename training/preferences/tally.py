@@ -220,9 +220,10 @@ def _ties(pairs: PairTable, scale_kind: ScaleKind) -> tuple[FloatArray, FloatArr
         judge = pairs.count(TIE, NOT_JUDGED) + pairs.count(NOT_JUDGED, TIE)
     else:
         both = (A, B, TIE)
-        swap = sum(
-            (pairs.count(ab, ba) for ab in both for ba in both if ab != ba),
-            start=np.zeros((len(pairs.items),) * 2),
-        )
+        swap = np.zeros((len(pairs.items),) * 2)
+        for ab in both:
+            for ba in both:
+                if ab != ba:
+                    swap += pairs.count(ab, ba)
         judge = pairs.count(TIE, TIE)
     return swap + swap.T, judge + judge.T

@@ -14,8 +14,7 @@ from training.bc.config import BcConfig
 from training.config import HeadConfig, ServingConfig
 from training.cross_fitting import cross_fitted, ridge
 from training.fitting import fit_policy, numpy_head
-from training.loop import planned_epochs
-from training.progress import silent
+from training.loop import Fitter, planned_epochs
 from training.reward_model import cross_fitted_reward
 
 ONE = HeadConfig(pair_l2=[0.1])
@@ -23,8 +22,8 @@ ONE = HeadConfig(pair_l2=[0.1])
 
 def fitted(problem, learner, config, quick, serving=None, head=ONE):
     return fit_policy(
-        problem, (learner.term(problem, config, quick, silent),), head=head, optim=quick,
-        serving=serving or ServingConfig(), tick=silent,
+        problem, (learner.term(problem, config, Fitter(quick)),), head=head, fitter=Fitter(quick),
+        serving=serving or ServingConfig(),
     )  # fmt: skip
 
 
@@ -108,7 +107,7 @@ def test_a_kept_row_stands_for_the_dropped_ones(known, quick):
 def test_rewards_that_never_differ_make_awr_imitate(known, quick):
     problem = replace(known.problem, train=replace(known.problem.train, reward=np.full(6000, 0.25)))
     for advantage in AdvantageKind:
-        weighting = awr.weigh(problem, AwrConfig(advantage=advantage), quick, silent)
+        weighting = awr.weigh(problem, AwrConfig(advantage=advantage), Fitter(quick))
         np.testing.assert_allclose(weighting.train, 1.0, atol=1e-9)
 
 
@@ -120,7 +119,7 @@ def test_weights_that_leave_a_handful_of_rows_are_refused(known, quick):
     with pytest.raises(
         TrainingRefusedError, match=r"worth \d+ of 6000 rows.*Raise objective.awr.beta"
     ):
-        awr.weigh(problem, config, quick, silent)
+        awr.weigh(problem, config, Fitter(quick))
 
 
 def test_a_temperature_that_validation_cannot_support_is_out(known, quick):
@@ -157,7 +156,7 @@ def test_an_empty_grid_is_refused(known, quick):
 )
 def test_a_baseline_that_cannot_be_cross_fitted_is_refused(tiny, quick, config, key):
     with pytest.raises(ConfigError, match=key):
-        awr.weigh(tiny, config, quick, silent)
+        awr.weigh(tiny, config, Fitter(quick))
 
 
 def test_no_row_is_predicted_by_a_model_that_saw_it():
@@ -189,7 +188,7 @@ def test_ridge_agrees_with_a_second_route():
 
 def test_the_reward_model_predicts_better_than_the_mean(known, quick):
     problem = known.problem
-    inside, _ = cross_fitted_reward(problem, n_folds=2, pair_l2=0.01, optim=quick, tick=silent)
+    inside, _ = cross_fitted_reward(problem, n_folds=2, pair_l2=0.01, fitter=Fitter(quick))
     reward = problem.train.reward
     assert ((inside - reward) ** 2).mean() < 0.93 * reward.var()
     assert inside.mean() == pytest.approx(reward.mean(), abs=0.01)

@@ -17,21 +17,21 @@ from training.doubly_robust.config import DoublyRobustConfig, Start
 from training.doubly_robust.losses import doubly_robust_loss
 from training.fitting import fit_policy, numpy_head
 from training.likelihood import masked_log_softmax
+from training.loop import Fitter
 from training.objectives import terms_of
 from training.preference.config import PreferenceConfig, Reference
 from training.preference.losses import preference_loss
 from training.preferences.artifact import save_preferences
 from training.preferences.fitting import FitSettings, Origin, fit_preferences, preferences_of
 from training.preferences.pair_table import PairTable
-from training.progress import silent
 
 HEAD = HeadConfig(pair_l2=[0.003, 0.1])
 
 
 def fitted(problem, configs, quick, serving=None):
-    terms = terms_of(problem, configs, quick, silent)
+    terms = terms_of(problem, configs, Fitter(quick))
     return fit_policy(
-        problem, terms, head=HEAD, optim=quick, serving=serving or ServingConfig(), tick=silent
+        problem, terms, head=HEAD, fitter=Fitter(quick), serving=serving or ServingConfig()
     )
 
 
@@ -101,7 +101,7 @@ def test_rewards_on_another_scale_give_the_same_policy(known, quick):
 def test_rewards_that_never_differ_are_refused(known, quick, config):
     flat = replace(known.problem, train=replace(known.problem.train, reward=np.full(6000, 0.25)))
     with pytest.raises(TrainingRefusedError, match=r"is 0\.25 on every training row"):
-        terms_of(flat, {config.name: config}, quick, silent)
+        terms_of(flat, {config.name: config}, Fitter(quick))
 
 
 class TestLosses:
@@ -191,7 +191,7 @@ class TestPreference:
 
     def test_its_judges_are_in_the_lineage(self, known, quick, tmp_path):
         config = PreferenceConfig(path=self.artifact(known, tmp_path))
-        (term,) = terms_of(known.problem, {"preference": config}, quick, silent)
+        (term,) = terms_of(known.problem, {"preference": config}, Fitter(quick))
         assert (term.lineage.judges, term.lineage.rubrics) == ({"f"}, {"r"})
         assert term.facts["verdicts"] == 400
 
@@ -219,12 +219,12 @@ class TestPreference:
     ):
         config = PreferenceConfig(path=self.artifact(known, tmp_path, **made))
         with pytest.raises(error, match=message):
-            terms_of(known.problem, {"preference": config}, quick, silent)
+            terms_of(known.problem, {"preference": config}, Fitter(quick))
 
     def test_no_artifact_is_an_error(self, known, quick, tmp_path):
         config = PreferenceConfig(path=str(tmp_path))
         with pytest.raises(ArtifactError, match="canopy judge fit"):
-            terms_of(known.problem, {"preference": config}, quick, silent)
+            terms_of(known.problem, {"preference": config}, Fitter(quick))
 
 
 @pytest.mark.parametrize(
@@ -242,4 +242,4 @@ class TestPreference:
 )
 def test_what_cannot_be_minimised_is_an_error(known, quick, configs, message):
     with pytest.raises(ConfigError, match=message):
-        terms_of(known.problem, configs, quick, silent)
+        terms_of(known.problem, configs, Fitter(quick))
