@@ -60,14 +60,14 @@ class HeadConfig:
     Attributes:
         pairs: Which pairs of factors interact.
         most_pair_parameters: With `pairs: auto`, pairs are left out where they would need more.
-        l2: Penalty on every parameter.
+        l2: Penalties on every parameter to try, at the best of `pair_l2`; likewise.
         pair_l2: Penalties on the context part of pairs to try; the loss on validation units
             chooses.
     """
 
     pairs: Pairs = Pairs.auto
     most_pair_parameters: int = 50_000
-    l2: float = 1e-5
+    l2: list[float] = field(default_factory=lambda: [1e-5, 1e-4, 1e-3, 1e-2])
     pair_l2: list[float] = field(default_factory=lambda: [0.001, 0.01, 0.1])
 
 

@@ -1,6 +1,7 @@
 """Fitting a policy's head: once per penalty, the best then judged as it would be served."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,17 +20,29 @@ from training.terms import Batch, Term, total_loss
 _BLOCK_CELLS = 4_000_000
 
 
+class Penalty(NamedTuple):
+    """Penalties of a fit.
+
+    Attributes:
+        l2: On every parameter.
+        pair_l2: On the pairs' context part.
+    """
+
+    l2: float
+    pair_l2: float
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One way to serve one fitted head.
 
     Attributes:
-        pair_l2: Penalty it was fitted with.
+        penalty: What it was fitted with.
         temperature: What its scores are divided by.
         served: Its estimated value on validation units, floor included.
     """
 
-    pair_l2: float
+    penalty: Penalty
     temperature: float
     served: ServedValue
 
@@ -53,7 +66,7 @@ class Fitted:
     greedy: ServedValue
     curve: Curve
     candidates: tuple[Candidate, ...]
-    penalties: tuple[tuple[float, float], ...]
+    penalties: tuple[tuple[Penalty, float], ...]
 
 
 def fit_policy(
@@ -77,22 +90,29 @@ def fit_policy(
         ConfigError: If there is nothing to try.
         TrainingRefusedError: If the validation rows support no temperature.
     """
-    penalties = list(dict.fromkeys(head.pair_l2)) if problem.shape.pairs else head.pair_l2[:1]
+    pair_penalties = head.pair_l2 if problem.shape.pairs else head.pair_l2[:1]
     for key, values in (
         ("objective", terms),
-        ("head.pair_l2", penalties),
+        ("head.l2", head.l2),
+        ("head.pair_l2", pair_penalties),
         ("serving.temperatures", serving.temperatures),
     ):
         if not values:
             raise ConfigError(key, "is empty.", "Name at least one value to try.")
     fits = [
-        (pair_l2, *_fit_one(problem, terms, (head.l2, pair_l2), fitter)) for pair_l2 in penalties
+        _fit_one(problem, terms, Penalty(head.l2[0], pair_l2), fitter)
+        for pair_l2 in dict.fromkeys(pair_penalties)
     ]
     # Of equals the first: the weakest penalty.
-    pair_l2, best, curve = min(fits, key=lambda fit: fit[2].least)
+    best = min(fits, key=lambda fit: fit.curve.least)
+    for l2 in head.l2[1:]:
+        fits.append(_fit_one(problem, terms, Penalty(l2, best.penalty.pair_l2), fitter))
+        if fits[-1].curve.least >= best.curve.least:
+            break
+        best = fits[-1]
     tried = [
-        Candidate(pair_l2, temperature, served)
-        for temperature, served in _served(best, problem, serving)
+        Candidate(best.penalty, temperature, served)
+        for temperature, served in _served(best.head, problem, serving)
     ]
     usable = [
         candidate
@@ -108,12 +128,12 @@ def fit_policy(
             "Train on a log with more rows or more overlap, or try higher temperatures.",
         )
     return Fitted(
-        head=best,
+        head=best.head,
         chosen=max(usable, key=lambda candidate: candidate.served.value or 0.0),
-        greedy=_greedy(best, problem),
-        curve=curve,
+        greedy=_greedy(best.head, problem),
+        curve=best.curve,
         candidates=tuple(tried),
-        penalties=tuple((penalty, found.least) for penalty, _, found in fits),
+        penalties=tuple((fit.penalty, fit.curve.least) for fit in fits),
     )
 
 
@@ -122,12 +142,16 @@ def numpy_head(head: TorchFactoredHead) -> FactoredHead:
     return FactoredHead(head.shape.levels, head.named_weights())
 
 
-def _fit_one(
-    problem: Problem,
-    terms: tuple[Term, ...],
-    penalties: tuple[float, float],
-    fitter: Fitter,
-) -> tuple[TorchFactoredHead, Curve]:
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """One fit: its penalties, its head, and how it went."""
+
+    penalty: Penalty
+    head: TorchFactoredHead
+    curve: Curve
+
+
+def _fit_one(problem: Problem, terms: tuple[Term, ...], penalty: Penalty, fitter: Fitter) -> _Fit:
     inside, beyond = problem.inside, problem.beyond
     head = TorchFactoredHead(problem.shape)
     step = max(1, _BLOCK_CELLS // len(problem.shape.levels))
@@ -144,10 +168,10 @@ def _fit_one(
 
     start = next((term.start for term in terms if term.start is not None), None)
     curve = fitter.fit(
-        head, loss_of, validation_loss, n_rows=len(inside), penalties=penalties,
+        head, loss_of, validation_loss, n_rows=len(inside), penalties=penalty,
         seed=problem.seed, what="policy", start=start,
     )  # fmt: skip
-    return head, curve
+    return _Fit(penalty, head, curve)
 
 
 def _served(

@@ -22,6 +22,8 @@ from training.direct import learner as direct
 from training.direct.config import DirectConfig
 from training.doubly_robust import learner as doubly_robust
 from training.doubly_robust.config import DoublyRobustConfig
+from training.importance_weighted import learner as importance_weighted
+from training.importance_weighted.config import ImportanceWeightedConfig
 from training.loop import Fitter
 from training.preference import learner as preference
 from training.preference.config import PreferenceConfig
@@ -47,6 +49,7 @@ OBJECTIVES: Final[Mapping[str, Objective]] = {
     "awr": Objective(AwrConfig, awr.term),
     "direct": Objective(DirectConfig, direct.term),
     "doubly_robust": Objective(DoublyRobustConfig, doubly_robust.term),
+    "importance_weighted": Objective(ImportanceWeightedConfig, importance_weighted.term),
     "preference": Objective(PreferenceConfig, preference.term),
 }
 

@@ -107,7 +107,7 @@ def summary(run: TrainingRun, config: TrainConfig) -> dict[str, Any]:
         "ess": min(term.ess for term in run.terms),
         "weights": _facts(run.terms),
         "temperature": fitted.chosen.temperature,
-        "pair_l2": fitted.chosen.pair_l2,
+        **fitted.chosen.penalty._asdict(),
         "floor": config.serving.floor,
         "logged_value": float(stands_for @ validation.reward / stands_for.sum()),
         "served_value": fitted.chosen.served.value,
@@ -116,9 +116,11 @@ def summary(run: TrainingRun, config: TrainConfig) -> dict[str, Any]:
         "greedy_ess": fitted.greedy.ess,
         "curve": asdict(fitted.curve),
         "penalties": [
-            {"pair_l2": penalty, "validation_loss": loss} for penalty, loss in fitted.penalties
+            {**penalty._asdict(), "validation_loss": loss} for penalty, loss in fitted.penalties
         ],
-        "tried": [asdict(candidate) for candidate in fitted.candidates],
+        "tried": [
+            {"temperature": one.temperature, **asdict(one.served)} for one in fitted.candidates
+        ],
         "shares": [asdict(share) for share in run.shares],
         "calibration_error": run.calibration.error,
         "data_hash": prepared.log_hash,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from training.fitting import Candidate
+from training.fitting import Candidate, Penalty
 from training.loop import Curve
 from training.report import LevelShare, Reliability
 
@@ -65,19 +65,27 @@ def calibration_picture(found: Reliability) -> bytes:
 
 
 def temperature_picture(candidates: Sequence[Candidate]) -> bytes:
-    """Estimated served value by temperature, one line per penalty."""
+    """Estimated served value by temperature."""
     figure, axes = _figure(6.4, 4.0)
-    for pair_l2 in dict.fromkeys(candidate.pair_l2 for candidate in candidates):
-        points = [
-            (c.temperature, c.served.value)
-            for c in candidates
-            if c.pair_l2 == pair_l2 and c.served.value is not None
-        ]
-        if points:
-            axes.plot(*zip(*points, strict=True), marker="o", label=f"pair_l2 {pair_l2:g}")
+    points = [(c.temperature, c.served.value) for c in candidates if c.served.value is not None]
+    if points:
+        axes.plot(*zip(*points, strict=True), marker="o", color=_SERVED)
     axes.set(xscale="log", xlabel="temperature", ylabel="estimated served value")
     axes.set_title("What validation units say; the largest flatters")
-    axes.legend(frameon=False)
+    return _png(figure)
+
+
+def penalty_picture(penalties: Sequence[tuple[Penalty, float]]) -> bytes:
+    """Loss on validation units by penalty, in the order tried."""
+    figure, axes = _figure(6.4, 1.2 + 0.35 * len(penalties))
+    place = range(len(penalties))
+    losses = [loss for _, loss in penalties]
+    least = min(losses)
+    colors = [_SERVED if loss == least else _LOGGED for loss in losses]
+    axes.scatter(losses, place, color=colors)
+    axes.set_yticks(place, [f"l2 {p.l2:g}, pairs {p.pair_l2:g}" for p, _ in penalties])
+    axes.invert_yaxis()
+    axes.set(xlabel="loss on validation units", title="Penalties tried; the least is kept")
     return _png(figure)
 
 

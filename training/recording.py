@@ -10,7 +10,13 @@ from canopy.settings import Settings
 from canopy.tracking import TrackedRun, Tracker, open_tracker
 from training.config import Tracking, TrainConfig
 from training.outcome import TrainingRun, objective_name, summary
-from training.plots import calibration_picture, curve_picture, share_picture, temperature_picture
+from training.plots import (
+    calibration_picture,
+    curve_picture,
+    penalty_picture,
+    share_picture,
+    temperature_picture,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,7 @@ class Recorder:
             ("loss", curve_picture(done.fitted.curve)),
             ("plan_share", share_picture(done.shares)),
             ("calibration", calibration_picture(done.calibration)),
+            ("penalty", penalty_picture(done.fitted.penalties)),
             ("temperature", temperature_picture(done.fitted.candidates)),
         ):
             run.log_bytes(f"plots/{name}.png", picture)

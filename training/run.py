@@ -114,6 +114,7 @@ def check(config: TrainConfig) -> None:
         "optim.batch_size": (optim.batch_size, optim.batch_size >= 1),
         "optim.learning_rate": (optim.learning_rate, optim.learning_rate > 0),
         "optim.epochs": (optim.epochs, optim.epochs is None or optim.epochs > 0),
+        "head.l2": (config.head.l2, all(p >= 0 for p in config.head.l2)),
         "head.pair_l2": (config.head.pair_l2, all(p >= 0 for p in config.head.pair_l2)),
         "runtime.threads": (config.runtime.threads, config.runtime.threads >= 1),
     }

@@ -17,7 +17,7 @@ from training.fitting import fit_policy, numpy_head
 from training.loop import Fitter, planned_epochs
 from training.reward_model import cross_fitted_reward
 
-ONE = HeadConfig(pair_l2=[0.1])
+ONE = HeadConfig(l2=[1e-5], pair_l2=[0.1])
 
 
 def fitted(problem, learner, config, quick, serving=None, head=ONE):

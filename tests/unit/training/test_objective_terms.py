@@ -16,6 +16,8 @@ from training.direct.losses import direct_loss
 from training.doubly_robust.config import DoublyRobustConfig, Start
 from training.doubly_robust.losses import doubly_robust_loss
 from training.fitting import fit_policy, numpy_head
+from training.importance_weighted.config import ImportanceWeightedConfig
+from training.importance_weighted.losses import importance_weights
 from training.likelihood import masked_log_softmax
 from training.loop import Fitter
 from training.objectives import terms_of
@@ -25,7 +27,7 @@ from training.preferences.artifact import save_preferences
 from training.preferences.fitting import FitSettings, Origin, fit_preferences, preferences_of
 from training.preferences.pair_table import PairTable
 
-HEAD = HeadConfig(pair_l2=[0.003, 0.1])
+HEAD = HeadConfig(l2=[1e-5, 1e-3], pair_l2=[0.003, 0.1])
 
 
 def fitted(problem, configs, quick, serving=None):
@@ -51,11 +53,12 @@ def bounds(known):
     [
         ({"direct": DirectConfig()}, 0.93),
         ({"doubly_robust": DoublyRobustConfig()}, 0.90),
+        ({"importance_weighted": ImportanceWeightedConfig()}, 0.75),
         ({"doubly_robust": DoublyRobustConfig(start=Start.zero)}, 0.85),
         ({"direct": DirectConfig(), "bc": BcConfig(weight=0.02)}, 0.85),
         ({"doubly_robust": DoublyRobustConfig(), "bc": BcConfig(weight=0.01)}, 0.80),
     ],
-    ids=["direct", "dr", "dr-zero", "direct+bc", "dr+bc"],
+    ids=["direct", "dr", "importance", "dr-zero", "direct+bc", "dr+bc"],
 )
 def test_what_reads_rewards_gains_most_of_what_there_is_to_gain(known, quick, configs, least):
     logged, best = bounds(known)
@@ -77,10 +80,12 @@ def test_a_heavier_clone_keeps_the_policy_nearer_to_the_log(known, quick):
 
 def test_the_penalty_is_the_one_of_least_loss_on_validation_units(known, quick):
     found = fitted(known.problem, {"direct": DirectConfig()}, quick)
-    assert [penalty for penalty, _ in found.penalties] == HEAD.pair_l2
+    tried = [penalty for penalty, _ in found.penalties]
+    assert [penalty.pair_l2 for penalty in tried[:2]] == HEAD.pair_l2
+    assert [penalty.l2 for penalty in tried] == [1e-5, 1e-5, 1e-3]
     least = min(loss for _, loss in found.penalties)
     assert found.curve.least == least
-    assert dict(found.penalties)[found.chosen.pair_l2] == least
+    assert dict(found.penalties)[found.chosen.penalty] == least
 
 
 def test_rewards_on_another_scale_give_the_same_policy(known, quick):
@@ -97,7 +102,11 @@ def test_rewards_on_another_scale_give_the_same_policy(known, quick):
         assert torch.allclose(*tables, atol=1e-5)
 
 
-@pytest.mark.parametrize("config", [DirectConfig(), DoublyRobustConfig()], ids=lambda c: c.name)
+@pytest.mark.parametrize(
+    "config",
+    [DirectConfig(), DoublyRobustConfig(), ImportanceWeightedConfig()],
+    ids=lambda config: config.name,
+)
 def test_rewards_that_never_differ_are_refused(known, quick, config):
     flat = replace(known.problem, train=replace(known.problem.train, reward=np.full(6000, 0.25)))
     with pytest.raises(TrainingRefusedError, match=r"is 0\.25 on every training row"):
@@ -160,6 +169,33 @@ class TestLosses:
         assert float(alone) == pytest.approx(np.log(2), rel=1e-6)
         nowhere = preference_loss(scores, None, torch.zeros_like(feasible), *ends, share, 1.0)
         assert float(nowhere) == 0
+
+    def test_importance_weights_divide_the_logging_policy_out(self):
+        found = importance_weights(
+            np.array([1.0, 1.0, 0.5, 0.0]), np.array([0.5, 0.01, 0.25, 0.2]),
+            np.array([1.0, 1.0, 0.5, 1.0]), cap=50.0,
+        )  # fmt: skip
+        assert found.tolist() == [2.0, 50.0, 4.0, 0.0]
+
+
+def test_the_best_plan_wins_whatever_the_logging_policy_liked(known, quick):
+    """awr follows pi_b q, and a logger that loves a bad plan pulls it along; this does not."""
+    features, mask, expected, _ = known.fresh()
+    best = np.where(mask, expected, -1).argmax(axis=1)
+    hits = {}
+    for config in (AwrConfig(), ImportanceWeightedConfig()):
+        head = fitted(known.problem, {config.name: config}, quick).head
+        scores = np.where(mask, numpy_head(head).scores(features), -np.inf)
+        hits[config.name] = (scores.argmax(axis=1) == best).mean()
+    assert hits["importance_weighted"] > hits["awr"]
+
+
+def test_a_handful_of_rewarded_rows_is_refused(known, quick):
+    rare = np.zeros(6000)
+    rare[:10] = 1.0
+    problem = replace(known.problem, train=replace(known.problem.train, reward=rare))
+    with pytest.raises(TrainingRefusedError, match=r"worth \d+ rows, fewer than 30"):
+        terms_of(problem, {"importance_weighted": ImportanceWeightedConfig()}, Fitter(quick))
 
 
 class TestPreference:
@@ -235,6 +271,7 @@ class TestPreference:
         ({"bc": BcConfig(weight=0)}, r"objective\.bc\.weight: expected a positive number"),
         ({"bc": BcConfig(weight=float("nan"))}, r"objective\.bc\.weight"),
         ({"doubly_robust": DoublyRobustConfig(n_folds=1)}, r"doubly_robust\.n_folds"),
+        ({"importance_weighted": ImportanceWeightedConfig(cap=0)}, r"importance_weighted\.cap"),
         ({"doubly_robust": DoublyRobustConfig(cap=-1)}, r"doubly_robust\.cap"),
         ({"preference": PreferenceConfig(path="x", beta=0)}, r"preference\.beta"),
         ({"awr": AwrConfig(n_folds=0)}, r"awr\.n_folds"),

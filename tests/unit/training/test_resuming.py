@@ -13,7 +13,7 @@ from training.loop import Fitter
 from training.objectives import terms_of
 
 QUICK = OptimConfig(batch_size=512, epochs=8)
-HEAD = HeadConfig(pair_l2=[0.01, 0.1])
+HEAD = HeadConfig(l2=[1e-5], pair_l2=[0.01, 0.1])
 
 
 class Killed(BaseException):

@@ -1,0 +1,1 @@
+"""Importance-weighted classification: imitate what was rewarded, whoever was likely to try it."""
