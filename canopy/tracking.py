@@ -25,7 +25,7 @@ import httpx
 from sqlalchemy import create_engine
 
 from canopy.domain.clock import now
-from canopy.domain.errors import ServiceUnreachableError
+from canopy.domain.errors import NotFoundError, ServiceUnreachableError
 from canopy.settings import Settings
 from canopy.storage.embedded import processes
 from canopy.storage.servers import mlflow_url
@@ -115,6 +115,25 @@ class TrackedRun:
             parent = str(Path(name).parent)
             self._client.log_artifact(self.run_id, path, None if parent == "." else parent)
 
+    def read_bytes(self, name: str) -> bytes:
+        """A recorded file's content.
+
+        Args:
+            name: Its name within the run.
+
+        Raises:
+            NotFoundError: If the run has no such file.
+        """
+        from mlflow.exceptions import MlflowException
+
+        with tempfile.TemporaryDirectory() as folder, _contained():
+            try:
+                return Path(self._client.download_artifacts(self.run_id, name, folder)).read_bytes()
+            except (MlflowException, OSError) as error:
+                raise NotFoundError(
+                    "file", f"{name} of run {self.run_id}", "A run that was cut short has none."
+                ) from error
+
     def log_folder(self, folder: Path, name: str) -> str:
         """Record a folder's files under a name; gives their address."""
         with _contained():
@@ -154,6 +173,24 @@ class Tracker:
         finally:
             with _contained():
                 self._client.set_terminated(run_id, status)
+
+    def finished(self, run_id: str) -> TrackedRun:
+        """A run that is there, to add files to.
+
+        Args:
+            run_id: Its id.
+
+        Raises:
+            NotFoundError: If there is none.
+        """
+        from mlflow.exceptions import MlflowException
+
+        try:
+            with _contained():
+                found = self._client.get_run(run_id)
+        except MlflowException as error:
+            raise NotFoundError("run", run_id, "MLflow's pages list them.") from error
+        return TrackedRun(self._client, run_id, found.info.artifact_uri)
 
     def register(
         self,

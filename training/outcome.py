@@ -1,5 +1,6 @@
 """What a training run made, and what it says of itself."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -69,6 +70,18 @@ class TrainingRun:
     seconds: float
 
 
+def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
+    """Nested settings by dotted name."""
+    found: dict[str, object] = {}
+    for key, value in nested.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            found.update(flat(value, f"{name}."))
+        else:
+            found[name] = value
+    return found
+
+
 def objective_name(config: TrainConfig) -> str:
     """The objectives of a configuration, as one name."""
     return "+".join(config.objective)
@@ -124,6 +137,14 @@ def summary(run: TrainingRun, config: TrainConfig) -> dict[str, Any]:
         "shares": [asdict(share) for share in run.shares],
         "calibration_error": run.calibration.error,
         "data_hash": prepared.log_hash,
+        "catalog_hash": prepared.catalog.content_hash,
         "synthetic": prepared.kind is EpisodeKind.SYNTHETIC,
+        "lineage": run.lineage.document(),
+        "calibration": {
+            "what": run.calibration.what,
+            "predicted": run.calibration.predicted.tolist(),
+            "observed": run.calibration.observed.tolist(),
+        },
+        "settings": flat(asdict(config)),
         "seconds": run.seconds,
     }

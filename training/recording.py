@@ -1,15 +1,14 @@
 """Recording a run in MLflow, or nowhere."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from canopy.settings import Settings
 from canopy.tracking import TrackedRun, Tracker, open_tracker
 from training.config import Tracking, TrainConfig
-from training.outcome import TrainingRun, objective_name, summary
+from training.outcome import TrainingRun, flat, objective_name, summary
 from training.plots import (
     calibration_picture,
     curve_picture,
@@ -99,15 +98,3 @@ class Recorder:
             ("temperature", temperature_picture(done.fitted.candidates)),
         ):
             run.log_bytes(f"plots/{name}.png", picture)
-
-
-def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
-    """Nested settings by dotted name."""
-    found: dict[str, object] = {}
-    for key, value in nested.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            found.update(flat(value, f"{name}."))
-        else:
-            found[name] = value
-    return found

@@ -3,20 +3,24 @@
 Everything that needs mlflow stands here, so that it is imported once.
 """
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import httpx
 import pytest
+from click.testing import CliRunner
 
-from canopy.domain.errors import ServiceUnreachableError, TrainingRefusedError
+from canopy.domain.errors import NotFoundError, ServiceUnreachableError, TrainingRefusedError
 from canopy.logs.world import FactoredWorld
 from canopy.storage.embedded import processes
 from canopy.storage.servers import mlflow_url
 from canopy.tracking import open_tracker, serve_ui
 from policy.artifact import load_artifact
 from training.awr.config import AwrConfig
+from training.comparison_cli import train_compare
 from training.config import DataConfig, OptimConfig, RuntimeConfig, ServingConfig, TrainConfig
 from training.run import train
 
@@ -97,3 +101,22 @@ def test_a_run_lands_in_mlflow_and_its_pages_show_it(config, settings):
     )
     with pytest.raises(ServiceUnreachableError, match=r"MLflow is unreachable.*tracking=off"):
         open_tracker(nowhere)
+
+
+def test_two_recorded_runs_are_compared_and_the_page_is_recorded(
+    config, settings, tmp_path, monkeypatch
+):
+    runs = [train(config, settings), train(replace(config, seed=2), settings)]
+    monkeypatch.setattr("training.comparison_cli._tracker", lambda: open_tracker(settings))
+    page = tmp_path / "page.html"
+    words = [runs[0].run_id, runs[1].run_id, "--html", str(page), "--json"]
+    document = json.loads(CliRunner().invoke(train_compare, words).stdout)
+    assert document["settings"] == {"seed": [1, 2]}
+    assert document["recorded_with"] == [run.run_id for run in runs]
+    other = runs[1].artifact.policy_id[:12]
+    recorded = open_tracker(settings).finished(runs[0].run_id)
+    assert recorded.read_bytes(f"comparisons/{other}.html") == page.read_bytes()
+    with pytest.raises(NotFoundError, match="nobody"):
+        open_tracker(settings).finished("nobody")
+    with pytest.raises(NotFoundError, match="cut short"):
+        recorded.read_bytes("nothing.json")

@@ -201,4 +201,4 @@ def test_an_unknown_option_is_bad_input(command):
 def test_help_names_the_objectives(command):
     code, out, _ = command("--help")
     assert code == 0
-    assert all(f"        {name}" in out for name in OBJECTIVES)
+    assert all(f"\n  {name}" in out for name in OBJECTIVES)
