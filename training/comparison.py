@@ -25,6 +25,7 @@ _VALUES: Final = (
     ("temperature", "temperature"),
     ("l2", "l2"),
     ("pair_l2", "pair_l2"),
+    ("tenant_l2", "tenant_l2"),
     ("rows trained on", "n_train"),
     ("rows that chose", "n_validation"),
     ("rows of reserved units, unread", "n_reserved"),

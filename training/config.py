@@ -63,12 +63,16 @@ class HeadConfig:
         l2: Penalties on every parameter to try, at the best of `pair_l2`; likewise.
         pair_l2: Penalties on the context part of pairs to try; the loss on validation units
             chooses.
+        tenant: Context key whose categories are tenants; None where there are none.
+        tenant_l2: Penalties on the tenants' part to try, added to the others; likewise.
     """
 
     pairs: Pairs = Pairs.auto
     most_pair_parameters: int = 50_000
     l2: list[float] = field(default_factory=lambda: [1e-5, 1e-4, 1e-3, 1e-2])
     pair_l2: list[float] = field(default_factory=lambda: [0.001, 0.01, 0.1])
+    tenant: str | None = None
+    tenant_l2: list[float] = field(default_factory=lambda: [1e-4, 1e-3, 1e-2])
 
 
 @dataclass

@@ -1,7 +1,6 @@
 """Fitting a policy's head: once per penalty, the best then judged as it would be served."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,25 +10,13 @@ from canopy.domain.errors import ConfigError, TrainingRefusedError
 from policy.distributions import distribution
 from policy.heads import FactoredHead
 from training.config import HeadConfig, ServingConfig
-from training.head import TorchFactoredHead
+from training.head import Penalty, TorchFactoredHead
 from training.loop import Curve, Fitter
 from training.problem import Problem
 from training.served_value import ServedValue, at_taken, greedy_choice, value_of
 from training.terms import Batch, Term, total_loss
 
 _BLOCK_CELLS = 4_000_000
-
-
-class Penalty(NamedTuple):
-    """Penalties of a fit.
-
-    Attributes:
-        l2: On every parameter.
-        pair_l2: On the pairs' context part.
-    """
-
-    l2: float
-    pair_l2: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +92,18 @@ def fit_policy(
     ]
     # Of equals the first: the weakest penalty.
     best = min(fits, key=lambda fit: fit.curve.least)
-    for l2 in head.l2[1:]:
-        fits.append(_fit_one(problem, terms, Penalty(l2, best.penalty.pair_l2), fitter))
-        if fits[-1].curve.least >= best.curve.least:
-            break
-        best = fits[-1]
+    # One kind after the other, each only while it helps: a grid of all would cost fits enough
+    # to find luck.
+    for kind, values in (
+        ("l2", head.l2[1:]),
+        ("tenant_l2", head.tenant_l2 if problem.shape.tenant_columns else []),
+    ):
+        for value in values:
+            tried_one = _fit_one(problem, terms, best.penalty._replace(**{kind: value}), fitter)
+            fits.append(tried_one)
+            if tried_one.curve.least >= best.curve.least:
+                break
+            best = tried_one
     tried = [
         Candidate(best.penalty, temperature, served)
         for temperature, served in _served(best.head, problem, serving)
@@ -168,7 +162,7 @@ def _fit_one(problem: Problem, terms: tuple[Term, ...], penalty: Penalty, fitter
 
     start = next((term.start for term in terms if term.start is not None), None)
     curve = fitter.fit(
-        head, loss_of, validation_loss, n_rows=len(inside), penalties=penalty,
+        head, loss_of, validation_loss, n_rows=len(inside), penalty=penalty,
         seed=problem.seed, what="policy", start=start,
     )  # fmt: skip
     return _Fit(penalty, head, curve)

@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from canopy.domain.errors import ConfigError
 from policy.arrays import FloatArray, IntArray
 from policy.catalog import Catalog
+from policy.features import FeatureSchema
+from policy.fields import Category
 from policy.heads import parameter_shapes
 from training.config import HeadConfig, Pairs
 
@@ -26,22 +29,72 @@ class HeadShape:
         sizes: How many levels each factor has.
         n_features: Width of the encoded context.
         pairs: Pairs of factor positions that interact, i < j.
+        tenant_columns: Columns of the context that say whose it is; they have a penalty of their
+            own, so that a tenant of few rows is served by what all tenants share.
     """
 
     levels: IntArray
     sizes: tuple[int, ...]
     n_features: int
     pairs: tuple[tuple[int, int], ...]
+    tenant_columns: tuple[int, ...] = ()
 
 
-def head_shape(catalog: Catalog, n_features: int, config: HeadConfig) -> HeadShape:
-    """The shape of the head for a catalog; pairs as configured."""
+class Penalty(NamedTuple):
+    """Penalties of a fit, on squared parameters, beside a mean loss.
+
+    Attributes:
+        l2: On every parameter.
+        pair_l2: On the pairs' context part, instead.
+        tenant_l2: On the tenants' part, in addition.
+    """
+
+    l2: float
+    pair_l2: float
+    tenant_l2: float = 0.0
+
+
+def tenant_columns(schema: FeatureSchema, key: str | None) -> tuple[int, ...]:
+    """The columns of an encoded context that say which tenant it is.
+
+    Args:
+        schema: The features.
+        key: The context key of tenants; None where there are none.
+
+    Raises:
+        ConfigError: If the context has no such category.
+    """
+    if key is None:
+        return ()
+    start = 0
+    for field in schema.fields:
+        if field.name == key and isinstance(field, Category):
+            return tuple(range(start, start + field.width))
+        start += field.width
+    categories = [field.name for field in schema.fields if isinstance(field, Category)]
+    raise ConfigError(
+        "head.tenant", f"{key!r} is no category of the context.",
+        f"Categories: {', '.join(categories) or 'none'}.",
+    )  # fmt: skip
+
+
+def head_shape(
+    catalog: Catalog, n_features: int, config: HeadConfig, tenants: tuple[int, ...] = ()
+) -> HeadShape:
+    """The shape of the head for a catalog; pairs as configured.
+
+    Args:
+        catalog: The plans.
+        n_features: Width of the encoded context.
+        config: Which pairs interact.
+        tenants: Of `tenant_columns`.
+    """
     sizes = tuple(len(factor.levels) for factor in catalog.factors)
     everything = tuple((i, j) for j in range(len(sizes)) for i in range(j))
     n_parameters = sum(sizes[i] * sizes[j] for i, j in everything) * (n_features + 1)
     is_small = n_parameters <= config.most_pair_parameters
     wanted = config.pairs is Pairs.all or (config.pairs is Pairs.auto and is_small)
-    return HeadShape(catalog.levels, sizes, n_features, everything if wanted else ())
+    return HeadShape(catalog.levels, sizes, n_features, everything if wanted else (), tenants)
 
 
 class TorchFactoredHead(nn.Module):
@@ -55,6 +108,7 @@ class TorchFactoredHead(nn.Module):
     rows: Tensor
     spread: Tensor | None
     is_pair_context: Tensor
+    is_tenant: Tensor
 
     def __init__(self, shape: HeadShape, *, dense_cells: int = DENSE_CELLS) -> None:
         super().__init__()
@@ -73,6 +127,9 @@ class TorchFactoredHead(nn.Module):
         penalised = torch.zeros(start, shape.n_features + 1, dtype=torch.bool)
         penalised[sum(shape.sizes) :, :-1] = True
         self.register_buffer("is_pair_context", penalised)
+        of_tenants = torch.zeros(shape.n_features + 1, dtype=torch.bool)
+        of_tenants[list(shape.tenant_columns)] = True
+        self.register_buffer("is_tenant", of_tenants)
 
     def _rows(self) -> IntArray:
         """Row of the table that each plan reads, per term: shape (n_terms, n_plans)."""
@@ -113,10 +170,12 @@ class TorchFactoredHead(nn.Module):
             return (self.cells(features) * self.spread.T[action]).sum(dim=1)
         return self.cells(features).gather(1, self.rows[:, action].T).sum(dim=1)
 
-    def penalty(self, l2: float, pair_l2: float) -> Tensor:
-        """Squared parameters, the pairs' context part weighed by its own factor."""
-        squares = self.table.square()
-        return (squares * torch.where(self.is_pair_context, pair_l2, l2)).sum()
+    def penalty(self, penalty: Penalty) -> Tensor:
+        """Squared parameters, each weighed by its penalty."""
+        weight = torch.where(self.is_pair_context, penalty.pair_l2, penalty.l2)
+        if penalty.tenant_l2:
+            weight = weight + self.is_tenant * penalty.tenant_l2
+        return (self.table.square() * weight).sum()
 
     def named_weights(self) -> dict[str, FloatArray]:
         """The parameters as `policy.heads` names them, float64."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from training.checkpoints import Checkpoints, Progress, load_progress, save_progress
 from training.config import OptimConfig
-from training.head import TorchFactoredHead
+from training.head import Penalty, TorchFactoredHead
 from training.progress import Tick, silent
 
 LossOf: TypeAlias = Callable[[TorchFactoredHead, Tensor], Tensor]
@@ -70,7 +70,7 @@ class Fitter:
         validation_loss: Callable[[TorchFactoredHead], Tensor],
         *,
         n_rows: int,
-        penalties: tuple[float, float],
+        penalty: Penalty,
         seed: int,
         what: str,
         start: Mapping[str, Tensor] | None = None,
@@ -82,7 +82,7 @@ class Fitter:
             loss_of: Mean loss of a batch.
             validation_loss: Loss on rows that do not train; the pass with the lowest is kept.
             n_rows: Rows to learn from.
-            penalties: On every parameter, and on the pairs' context part.
+            penalty: On the parameters.
             seed: Of the order of the rows.
             what: What the tick calls this fit.
             start: Parameters to start from; None for those the head has.
@@ -100,7 +100,7 @@ class Fitter:
         n_epochs = planned_epochs(n_rows, self.config)
         n_steps = n_epochs * -(-n_rows // self.config.batch_size)
         while not state.is_done:
-            self._pass(head, state, loss_of, penalties, n_rows, n_steps)
+            self._pass(head, state, loss_of, penalty, n_rows, n_steps)
             with torch.no_grad():
                 state.judge(float(validation_loss(head)), self.config.patience, n_epochs)
             self.tick(what, len(state.validation), n_epochs)
@@ -114,7 +114,7 @@ class Fitter:
         head: TorchFactoredHead,
         state: "_State",
         loss_of: LossOf,
-        penalties: tuple[float, float],
+        penalty: Penalty,
         n_rows: int,
         n_steps: int,
     ) -> None:
@@ -128,7 +128,7 @@ class Fitter:
                 self.config.learning_rate * (1 + math.cos(math.pi * share)) / 2
             )
             state.optimiser.zero_grad(set_to_none=True)
-            loss = loss_of(head, rows) + head.penalty(*penalties)
+            loss = loss_of(head, rows) + head.penalty(penalty)
             loss.backward()  # type: ignore[no-untyped-call]
             state.optimiser.step()
             state.steps += 1

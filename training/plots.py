@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from training.fitting import Candidate, Penalty
+from training.fitting import Candidate
+from training.head import Penalty
 from training.loop import Curve
 from training.report import LevelShare, Reliability
 
@@ -83,7 +84,9 @@ def penalty_picture(penalties: Sequence[tuple[Penalty, float]]) -> bytes:
     least = min(losses)
     colors = [_SERVED if loss == least else _LOGGED for loss in losses]
     axes.scatter(losses, place, color=colors)
-    axes.set_yticks(place, [f"l2 {p.l2:g}, pairs {p.pair_l2:g}" for p, _ in penalties])
+    axes.set_yticks(
+        place, [f"all {p.l2:g}, pairs {p.pair_l2:g}, tenants {p.tenant_l2:g}" for p, _ in penalties]
+    )
     axes.invert_yaxis()
     axes.set(xlabel="loss on validation units", title="Penalties tried; the least is kept")
     return _png(figure)

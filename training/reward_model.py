@@ -10,11 +10,12 @@ from torch import Tensor
 from policy.arrays import BoolArray, FloatArray, IntArray
 from training.cross_fitting import cross_fitted
 from training.data.loader import folds
-from training.head import TorchFactoredHead, as_features
+from training.head import Penalty, TorchFactoredHead, as_features
 from training.loop import Fitter
 from training.problem import Problem
 
 _MODEL_L2: Final = 1e-5
+_TENANT_L2: Final = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,8 @@ def fit_reward_model(
     head = TorchFactoredHead(problem.shape)
     # Validation units stop the fit, not the held-out fold: it must stay unseen.
     fitter.fit(
-        head, loss, validation_loss, n_rows=len(learn), penalties=(_MODEL_L2, pair_l2),
+        head, loss, validation_loss, n_rows=len(learn),
+        penalty=Penalty(_MODEL_L2, pair_l2, _TENANT_L2),
         seed=problem.seed, what="reward model",
     )  # fmt: skip
     return head

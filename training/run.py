@@ -24,7 +24,7 @@ from training.checkpoints import Checkpoints
 from training.config import TrainConfig
 from training.data.loader import catalog_of, load_rows, split
 from training.fitting import Fitted, fit_policy, numpy_head
-from training.head import head_shape
+from training.head import head_shape, tenant_columns
 from training.loop import Fitter
 from training.objectives import terms_of
 from training.outcome import Prepared, TrainingRun
@@ -115,6 +115,7 @@ def check(config: TrainConfig) -> None:
         "optim.learning_rate": (optim.learning_rate, optim.learning_rate > 0),
         "optim.epochs": (optim.epochs, optim.epochs is None or optim.epochs > 0),
         "head.l2": (config.head.l2, all(p >= 0 for p in config.head.l2)),
+        "head.tenant_l2": (config.head.tenant_l2, all(p >= 0 for p in config.head.tenant_l2)),
         "head.pair_l2": (config.head.pair_l2, all(p >= 0 for p in config.head.pair_l2)),
         "runtime.threads": (config.runtime.threads, config.runtime.threads >= 1),
     }
@@ -130,7 +131,9 @@ def prepare(log: DecisionLog, catalog: Catalog, config: TrainConfig) -> Prepared
     schema = fit_schema(inside.context)
     problem = Problem(
         catalog=catalog,
-        shape=head_shape(catalog, schema.width, config.head),
+        shape=head_shape(
+            catalog, schema.width, config.head, tenant_columns(schema, config.head.tenant)
+        ),
         train=inside,
         validation=beyond,
         train_features=schema.encode_many(inside.context, n_rows=len(inside)),

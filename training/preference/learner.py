@@ -8,7 +8,7 @@ from torch import Tensor
 
 from canopy.domain.errors import ConfigError, TrainingRefusedError
 from training.bc.losses import bc_loss
-from training.head import TorchFactoredHead
+from training.head import Penalty, TorchFactoredHead
 from training.loop import Fitter
 from training.preference.config import PreferenceConfig, Reference
 from training.preference.losses import preference_loss
@@ -16,7 +16,7 @@ from training.preferences.artifact import Preferences, load_preferences
 from training.problem import Problem
 from training.terms import Batch, Term
 
-_REFERENCE_L2 = (1e-5, 0.01)
+_REFERENCE = Penalty(1e-5, 0.01, 1e-3)
 
 
 def term(problem: Problem, config: PreferenceConfig, fitter: Fitter) -> Term:
@@ -117,7 +117,7 @@ def _clone(problem: Problem, fitter: Fitter) -> TorchFactoredHead:
         ).loss
 
     fitter.fit(
-        head, loss, validation_loss, n_rows=len(inside), penalties=_REFERENCE_L2,
+        head, loss, validation_loss, n_rows=len(inside), penalty=_REFERENCE,
         seed=problem.seed, what="reference",
     )  # fmt: skip
     return head

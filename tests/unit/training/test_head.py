@@ -8,7 +8,7 @@ from canopy.logs.catalog_text import listed_catalog
 from policy.catalog import parse_catalog
 from policy.heads import FactoredHead, parameter_shapes
 from training.config import HeadConfig, Pairs
-from training.head import DENSE_CELLS, TorchFactoredHead, as_features, head_shape
+from training.head import DENSE_CELLS, Penalty, TorchFactoredHead, as_features, head_shape
 
 PRODUCT = """
 discipline: d
@@ -63,7 +63,9 @@ def test_the_penalty_spares_the_biases_of_pairs(head):
     pairs = [w for name, w in squares.items() if name.startswith("pair")]
     context = sum(w[..., :-1].sum() for w in pairs)
     rest = sum(w.sum() for w in squares.values()) - context
-    assert head.penalty(0.1, 3.0).item() == pytest.approx(0.1 * rest + 3.0 * context, rel=1e-5)
+    assert head.penalty(Penalty(0.1, 3.0)).item() == pytest.approx(
+        0.1 * rest + 3.0 * context, rel=1e-5
+    )
 
 
 def test_pairs_are_left_out_where_they_would_need_too_much():
