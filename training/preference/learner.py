@@ -16,6 +16,9 @@ from training.preferences.artifact import Preferences, load_preferences
 from training.problem import Problem
 from training.terms import Batch, Term
 
+_MOST_KINDS = 2_048
+"""Kinds of verdicts that a batch meets: winner and loser; every row is held against each."""
+
 _REFERENCE = Penalty(1e-5, 0.01, 1e-3)
 
 
@@ -49,9 +52,12 @@ def term(problem: Problem, config: PreferenceConfig, fitter: Fitter) -> Term:
         if reference is not None:
             with torch.no_grad():
                 compared = reference(batch.features)
+        kinds = _drawn(share, batch.index)
         return preference_loss(
-            batch.scores, compared, batch.feasible, winner, loser, share, config.beta
-        )
+            batch.scores, compared, batch.feasible, winner[kinds], loser[kinds],
+            share[kinds] if len(share) <= _MOST_KINDS else torch.full((_MOST_KINDS,), 1.0),
+            config.beta,
+        )  # fmt: skip
 
     document = preferences.document
     return Term(
@@ -66,6 +72,17 @@ def term(problem: Problem, config: PreferenceConfig, fitter: Fitter) -> Term:
         },
         lineage=preferences.lineage,
     )
+
+
+def _drawn(share: Tensor, rows: Tensor) -> Tensor:
+    """Which kinds of verdicts a batch meets: all, or as many as fit, drawn by their share.
+
+    The draw follows from the batch's rows, so that a fit taken up again draws the same.
+    """
+    if len(share) <= _MOST_KINDS:
+        return torch.arange(len(share))
+    rng = torch.Generator().manual_seed(int(rows.sum()) % 2**31)
+    return torch.multinomial(share, _MOST_KINDS, replacement=True, generator=rng)
 
 
 def _verdicts(

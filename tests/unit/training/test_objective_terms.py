@@ -225,6 +225,17 @@ class TestPreference:
             mean = mean - numpy_head(clone.head).scores(features).mean(axis=0)
         assert np.corrcoef(mean, np.arange(len(mean)))[0, 1] > 0.9
 
+    def test_more_kinds_of_verdicts_than_fit_are_drawn_by_their_share(
+        self, known, quick, tmp_path, monkeypatch
+    ):
+        config = PreferenceConfig(path=self.artifact(known, tmp_path))
+        monkeypatch.setattr("training.preference.learner._MOST_KINDS", 12)
+        found = [fitted(known.problem, {"preference": config}, quick).head for _ in range(2)]
+        assert torch.equal(found[0].table, found[1].table)
+        features, *_ = known.fresh()
+        mean = numpy_head(found[0]).scores(features).mean(axis=0)
+        assert np.corrcoef(mean, np.arange(len(mean)))[0, 1] > 0.85
+
     def test_its_judges_are_in_the_lineage(self, known, quick, tmp_path):
         config = PreferenceConfig(path=self.artifact(known, tmp_path))
         (term,) = terms_of(known.problem, {"preference": config}, Fitter(quick))
