@@ -138,7 +138,7 @@ def _in_torch(
     In the single precision of the fit a near tie could fall either way.
     """
     double = TorchFactoredHead(head.shape)
-    double.load_state_dict(head.state_dict())
+    double.load_state_dict({name: value.cpu() for name, value in head.state_dict().items()})
     double.to(torch.float64)
     with torch.no_grad():
         logits = double(torch.from_numpy(features)) / temperature

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from canopy.domain.ids import canonical_json
 
-_FORMAT: Final = "1"
+_FORMAT: Final = "2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,6 @@ class Progress:
     Attributes:
         tensors: The parameters, the optimiser's moments, the best parameters, and the state of
             the row order, by name.
-        steps: Batches done.
         train: Training loss of each pass.
         validation: Validation loss after each pass.
         best: Position of the pass whose parameters are the best so far.
@@ -35,7 +34,6 @@ class Progress:
     """
 
     tensors: dict[str, Tensor]
-    steps: int
     train: tuple[float, ...]
     validation: tuple[float, ...]
     best: int
@@ -72,7 +70,6 @@ def save_progress(path: Path, progress: Progress) -> None:
     """
     told = {
         "format": _FORMAT,
-        "steps": progress.steps,
         "train": progress.train,
         "validation": progress.validation,
         "best": progress.best,
@@ -104,7 +101,6 @@ def load_progress(path: Path) -> Progress | None:
             return None
         return Progress(
             tensors=tensors,
-            steps=told["steps"],
             train=tuple(told["train"]),
             validation=tuple(told["validation"]),
             best=told["best"],

@@ -78,6 +78,7 @@ def _print_summary(run: TrainingRun, document: dict[str, Any]) -> None:
             "left out: reserved units": document["n_reserved"],
             "left out: not drawn": document["n_not_drawn"],
             "left out: reward unmeasured": document["n_null_reward"],
+            "left out: later rows of units that train": document["n_known_units"],
             "one feasible plan, no gradient": document["n_single_feasible"],
             "effective sample size of the weights": document["ess"],
         },

@@ -29,6 +29,16 @@ class Tracking(StrEnum):
     """Nowhere: no server is started and the artifact names no run."""
 
 
+class Device(StrEnum):
+    """What computes."""
+
+    auto = "auto"
+    """An accelerator where there is one, else the processor."""
+    cpu = "cpu"
+    """The processor: the same seed gives the same bits."""
+    cuda = "cuda"
+
+
 class Pairs(StrEnum):
     """Which pairs of factors interact in the head."""
 
@@ -38,19 +48,33 @@ class Pairs(StrEnum):
     none = "none"
 
 
+class SplitBy(StrEnum):
+    """What tells validation from training."""
+
+    unit = "unit"
+    """A hash of the unit: nobody who trains also chooses."""
+    time = "time"
+    """The log's end chooses, by units that were not there before: what drifts shows."""
+
+
 @dataclass
 class DataConfig:
     """Where the decisions are.
 
     Attributes:
-        path: The decision log, Parquet or CSV.
+        path: The decision log: Parquet, a folder of it, or CSV.
         catalog: Plan catalog in YAML; None takes the one in the log's metadata.
-        validation_share: Share of units that choose and never train.
+        split: What tells validation from training.
+        validation_share: Share of units (or of the time) that choose and never train.
+        most_validation_rows: Long logs need no such share: it is lowered to about so many rows,
+            and the others train.
     """
 
     path: str = MISSING
     catalog: str | None = None
+    split: SplitBy = SplitBy.unit
     validation_share: float = 0.2
+    most_validation_rows: int = 50_000
 
 
 @dataclass
@@ -154,12 +178,14 @@ class RuntimeConfig:
     """How the run is carried out.
 
     Attributes:
+        device: What computes the fits.
         threads: Threads of the numeric library; results are the same to the bit for the same
-            number.
+            number, on the processor.
         progress: Whether to show progress on standard error where that is a terminal.
         tracking: Where the run is recorded.
     """
 
+    device: Device = Device.auto
     threads: int = 1
     progress: bool = True
     tracking: Tracking = Tracking.mlflow

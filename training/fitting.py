@@ -1,5 +1,6 @@
 """Fitting a policy's head: once per penalty, the best then judged as it would be served."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,14 +8,18 @@ import torch
 from torch import Tensor
 
 from canopy.domain.errors import ConfigError, TrainingRefusedError
+from policy.arrays import FloatArray
 from policy.distributions import distribution
 from policy.heads import FactoredHead
 from training.config import HeadConfig, ServingConfig
+from training.data.blocks import ColumnOf, Window
+from training.data.feed import Feed
+from training.data.rows import TrainingRows
 from training.head import Penalty, TorchFactoredHead
 from training.loop import Curve, Fitter
 from training.problem import Problem
 from training.served_value import ServedValue, at_taken, greedy_choice, value_of
-from training.terms import Batch, Term, total_loss
+from training.terms import STANDS_FOR, Batch, Term, total_loss
 
 _BLOCK_CELLS = 4_000_000
 
@@ -86,24 +91,30 @@ def fit_policy(
     ):
         if not values:
             raise ConfigError(key, "is empty.", "Name at least one value to try.")
+    columns: dict[str, ColumnOf] = {STANDS_FOR: problem.stands_for}
+    for term in terms:
+        columns |= term.columns
+    rows = _Rows(problem.feed(columns), problem.window(columns))
     fits = [
-        _fit_one(problem, terms, Penalty(head.l2[0], pair_l2), fitter)
+        _fit_one(problem, terms, rows, Penalty(head.l2[0], pair_l2), fitter)
         for pair_l2 in dict.fromkeys(pair_penalties)
     ]
     # Of equals the first: the weakest penalty.
     best = min(fits, key=lambda fit: fit.curve.least)
-    # One kind after the other, each only while it helps: a grid of all would cost fits enough
-    # to find luck.
-    for kind, values in (
-        ("l2", head.l2[1:]),
-        ("tenant_l2", head.tenant_l2 if problem.shape.tenant_columns else []),
-    ):
-        for value in values:
-            tried_one = _fit_one(problem, terms, best.penalty._replace(**{kind: value}), fitter)
-            fits.append(tried_one)
-            if tried_one.curve.least >= best.curve.least:
-                break
-            best = tried_one
+    # One kind after the other: a grid of all would cost fits enough to find luck.
+    for value in head.l2[1:]:
+        tried_one = _fit_one(problem, terms, rows, best.penalty._replace(l2=value), fitter)
+        fits.append(tried_one)
+        if tried_one.curve.least >= best.curve.least:
+            break
+        best = tried_one
+    # All of them: a weak penalty may do nothing where a strong one helps.
+    of_tenants = [
+        _fit_one(problem, terms, rows, best.penalty._replace(tenant_l2=value), fitter)
+        for value in (head.tenant_l2 if problem.shape.tenant_columns else [])
+    ]
+    fits += of_tenants
+    best = min([best, *of_tenants], key=lambda fit: fit.curve.least)
     tried = [
         Candidate(best.penalty, temperature, served)
         for temperature, served in _served(best.head, problem, serving)
@@ -137,6 +148,14 @@ def numpy_head(head: TorchFactoredHead) -> FactoredHead:
 
 
 @dataclass(frozen=True, slots=True)
+class _Rows:
+    """What all fits share: the rows that train, and those that choose."""
+
+    inside: Feed
+    beyond: Window
+
+
+@dataclass(frozen=True, slots=True)
 class _Fit:
     """One fit: its penalties, its head, and how it went."""
 
@@ -145,24 +164,24 @@ class _Fit:
     curve: Curve
 
 
-def _fit_one(problem: Problem, terms: tuple[Term, ...], penalty: Penalty, fitter: Fitter) -> _Fit:
-    inside, beyond = problem.inside, problem.beyond
-    head = TorchFactoredHead(problem.shape)
+def _fit_one(
+    problem: Problem, terms: tuple[Term, ...], rows: _Rows, penalty: Penalty, fitter: Fitter
+) -> _Fit:
+    head = TorchFactoredHead(problem.shape).to(problem.device)
     step = max(1, _BLOCK_CELLS // len(problem.shape.levels))
 
-    def loss_of(fitted: TorchFactoredHead, rows: Tensor) -> Tensor:
-        return total_loss(terms, Batch(fitted, inside, rows, is_training=True))
+    def loss_of(fitted: TorchFactoredHead, window: Window, index: Tensor) -> Tensor:
+        return total_loss(terms, Batch(fitted, window, index))
 
     def validation_loss(fitted: TorchFactoredHead) -> Tensor:
-        total = torch.zeros(())
-        for rows in torch.split(torch.arange(len(beyond)), step):
-            batch = Batch(fitted, beyond, rows, is_training=False)
-            total = total + total_loss(terms, batch) * len(rows)
-        return total / max(1, len(beyond))
+        total = torch.zeros((), device=problem.device)
+        for index in torch.split(torch.arange(len(rows.beyond)), step):
+            total = total + loss_of(fitted, rows.beyond, index) * len(index)
+        return total / len(rows.beyond)
 
     start = next((term.start for term in terms if term.start is not None), None)
     curve = fitter.fit(
-        head, loss_of, validation_loss, n_rows=len(inside), penalty=penalty,
+        head, loss_of, validation_loss, feed=rows.inside, penalty=penalty,
         seed=problem.seed, what="policy", start=start,
     )  # fmt: skip
     return _Fit(penalty, head, curve)
@@ -171,17 +190,26 @@ def _fit_one(problem: Problem, terms: tuple[Term, ...], penalty: Penalty, fitter
 def _served(
     head: TorchFactoredHead, problem: Problem, serving: ServingConfig
 ) -> list[tuple[float, ServedValue]]:
-    rows = problem.validation
-    scores = numpy_head(head).scores(problem.validation_features)
     found = []
     for temperature in serving.temperatures:
-        target = distribution(scores / temperature, rows.feasible, serving.floor)
-        found.append((temperature, value_of(at_taken(target, rows.action), rows)))
+        taken = np.concatenate([
+            at_taken(distribution(scores / temperature, rows.feasible, serving.floor), rows.action)
+            for rows, scores in _scored(head, problem)
+        ])  # fmt: skip
+        found.append((temperature, value_of(taken, problem.validation)))
     return found
 
 
 def _greedy(head: TorchFactoredHead, problem: Problem) -> ServedValue:
-    rows = problem.validation
-    scores = numpy_head(head).scores(problem.validation_features)
-    chosen = greedy_choice(np.where(rows.feasible, scores, -np.inf))
-    return value_of(at_taken(chosen, rows.action), rows)
+    taken = np.concatenate([
+        at_taken(greedy_choice(np.where(rows.feasible, scores, -np.inf)), rows.action)
+        for rows, scores in _scored(head, problem)
+    ])  # fmt: skip
+    return value_of(taken, problem.validation)
+
+
+def _scored(head: TorchFactoredHead, problem: Problem) -> Iterator[tuple[TrainingRows, FloatArray]]:
+    """Validation rows, some at a time, with their scores of shape (n, n_plans)."""
+    scorer = numpy_head(head)
+    for rows, features in problem.validation_parts():
+        yield rows, scorer.scores(features)

@@ -179,7 +179,7 @@ class TorchFactoredHead(nn.Module):
 
     def named_weights(self) -> dict[str, FloatArray]:
         """The parameters as `policy.heads` names them, float64."""
-        table = self.table.detach().to(torch.float64).numpy()
+        table = self.table.detach().cpu().to(torch.float64).numpy()
         return {name: table[place].reshape(shape) for name, (place, shape) in self._slices.items()}
 
 

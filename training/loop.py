@@ -10,11 +10,13 @@ from torch import Tensor
 
 from training.checkpoints import Checkpoints, Progress, load_progress, save_progress
 from training.config import OptimConfig
+from training.data.blocks import Window
+from training.data.feed import Feed
 from training.head import Penalty, TorchFactoredHead
 from training.progress import Tick, silent
 
-LossOf: TypeAlias = Callable[[TorchFactoredHead, Tensor], Tensor]
-"""Mean loss of some rows, by index, under a head."""
+LossOf: TypeAlias = Callable[[TorchFactoredHead, Window, Tensor], Tensor]
+"""Mean loss under a head of some rows of a window, by their places in it."""
 
 _FEWEST: Final = 15
 _MOST: Final = 60
@@ -69,7 +71,7 @@ class Fitter:
         loss_of: LossOf,
         validation_loss: Callable[[TorchFactoredHead], Tensor],
         *,
-        n_rows: int,
+        feed: Feed,
         penalty: Penalty,
         seed: int,
         what: str,
@@ -81,7 +83,7 @@ class Fitter:
             head: What to fit.
             loss_of: Mean loss of a batch.
             validation_loss: Loss on rows that do not train; the pass with the lowest is kept.
-            n_rows: Rows to learn from.
+            feed: Rows to learn from.
             penalty: On the parameters.
             seed: Of the order of the rows.
             what: What the tick calls this fit.
@@ -97,10 +99,9 @@ class Fitter:
         saved = None if path is None else load_progress(path)
         if saved is not None:
             state.restore(saved)
-        n_epochs = planned_epochs(n_rows, self.config)
-        n_steps = n_epochs * -(-n_rows // self.config.batch_size)
+        n_epochs = planned_epochs(feed.n_rows, self.config)
         while not state.is_done:
-            self._pass(head, state, loss_of, penalty, n_rows, n_steps)
+            self._pass(head, state, loss_of, penalty, feed, n_epochs)
             with torch.no_grad():
                 state.judge(float(validation_loss(head)), self.config.patience, n_epochs)
             self.tick(what, len(state.validation), n_epochs)
@@ -115,23 +116,23 @@ class Fitter:
         state: "_State",
         loss_of: LossOf,
         penalty: Penalty,
-        n_rows: int,
-        n_steps: int,
+        feed: Feed,
+        n_epochs: int,
     ) -> None:
         """All rows once."""
-        total = 0.0
-        shuffled = torch.randperm(n_rows, generator=state.order)
-        for rows in torch.split(shuffled, self.config.batch_size):
-            # A closed form of the step: what is taken up again needs no schedule of its own.
-            share = state.steps / n_steps
+        total, seen = 0.0, 0
+        n_rows = feed.n_rows
+        for window, rows in feed.batches(state.order, self.config.batch_size):
+            # A closed form of the place: what is taken up again needs no schedule of its own.
+            share = (len(state.validation) + seen / n_rows) / n_epochs
             state.optimiser.param_groups[0]["lr"] = (
                 self.config.learning_rate * (1 + math.cos(math.pi * share)) / 2
             )
             state.optimiser.zero_grad(set_to_none=True)
-            loss = loss_of(head, rows) + head.penalty(penalty)
+            loss = loss_of(head, window, rows) + head.penalty(penalty)
             loss.backward()  # type: ignore[no-untyped-call]
             state.optimiser.step()
-            state.steps += 1
+            seen += len(rows)
             total += float(loss.detach()) * len(rows)
         state.train.append(total / n_rows)
 
@@ -144,7 +145,6 @@ class _State:
     optimiser: torch.optim.Adam
     order: torch.Generator
     best_table: Tensor
-    steps: int = 0
     train: list[float] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)
     best: int = 0
@@ -179,7 +179,6 @@ class _State:
                 "step": moments["step"],
                 "order": self.order.get_state(),
             },
-            steps=self.steps,
             train=tuple(self.train),
             validation=tuple(self.validation),
             best=self.best,
@@ -190,12 +189,13 @@ class _State:
         """Go on from where a fit stood."""
         with torch.no_grad():
             self.head.table.copy_(saved.tensors["table"])
-        self.best_table = saved.tensors["best"]
+        device = self.head.table.device
+        self.best_table = saved.tensors["best"].to(device)
         self.optimiser.state[self.head.table] = {
             "step": saved.tensors["step"],
-            "exp_avg": saved.tensors["mean"],
-            "exp_avg_sq": saved.tensors["square"],
+            "exp_avg": saved.tensors["mean"].to(device),
+            "exp_avg_sq": saved.tensors["square"].to(device),
         }
         self.order.set_state(saved.tensors["order"])
-        self.steps, self.best, self.is_done = saved.steps, saved.best, saved.is_done
+        self.best, self.is_done = saved.best, saved.is_done
         self.train, self.validation = list(saved.train), list(saved.validation)

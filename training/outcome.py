@@ -40,6 +40,11 @@ class Prepared:
     counts: Counts
     reward: Reward
 
+    @property
+    def n_train(self) -> int:
+        """Training rows, those without a choice among them."""
+        return len(self.problem.train) + self.problem.train.n_single
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
@@ -107,13 +112,14 @@ def summary(run: TrainingRun, config: TrainConfig) -> dict[str, Any]:
         "objective": objective_name(config),
         "reward": run.prepared.reward.document(),
         "seed": config.seed,
-        "n_rows": len(prepared.problem.train) + len(validation),
-        "n_train": len(prepared.problem.train),
+        "n_rows": prepared.n_train + len(validation),
+        "n_train": prepared.n_train,
         "n_validation": len(validation),
         "n_reserved": counts.n_reserved,
         "n_not_drawn": counts.n_not_drawn,
         "n_null_reward": counts.n_null_reward,
         "n_single_feasible": counts.n_single_feasible,
+        "n_known_units": counts.n_known_units,
         "n_plans": prepared.catalog.n_plans,
         "n_features": prepared.schema.width,
         "pairs": len(prepared.problem.shape.pairs),

@@ -59,12 +59,13 @@ def level_shares(
 
     Args:
         catalog: The plans.
-        served: Shape (n, n_plans): the policy's distribution.
+        served: Shape (n_plans,): sum over the rows of the policy's distribution, each times the
+            decisions it stands for.
         rows: The logged decisions.
     """
     stands_for = 1.0 / rows.keep_prob
     total = stands_for.sum()
-    per_plan = stands_for @ served / total
+    per_plan = served / total
     taken = np.bincount(rows.action, stands_for, minlength=catalog.n_plans) / total
     shares = []
     for position, factor in enumerate(catalog.factors):

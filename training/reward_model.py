@@ -7,10 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from policy.arrays import BoolArray, FloatArray, IntArray
-from training.cross_fitting import cross_fitted
-from training.data.loader import folds
-from training.head import Penalty, TorchFactoredHead, as_features
+from canopy.domain.errors import TrainingRefusedError
+from policy.arrays import FloatArray
+from training.data.blocks import Block, ColumnOf, Window
+from training.data.feed import Kept
+from training.data.moments import Moments
+from training.head import Penalty, TorchFactoredHead
 from training.loop import Fitter
 from training.problem import Problem
 
@@ -50,8 +52,37 @@ def reward_range(problem: Problem) -> RewardRange:
     Args:
         problem: The rows.
     """
-    rewards = problem.train.reward
-    return RewardRange(float(rewards.min()), float(rewards.max()))
+    return RewardRange(*problem.train.reward_extremes)
+
+
+def differing_rewards(problem: Problem) -> RewardRange:
+    """The range of training rewards that are not all the same.
+
+    Args:
+        problem: The rows.
+
+    Raises:
+        TrainingRefusedError: If they are.
+    """
+    scale = reward_range(problem)
+    if scale.width == 0:
+        raise TrainingRefusedError(
+            "reward", f"is {scale.low:g} on every training row: no plan is better than another.",
+            "Train on a reward that differs, or imitate with objective=bc.",
+        )  # fmt: skip
+    return scale
+
+
+def stands_for_ess(problem: Problem) -> float:
+    """What the training rows are worth, each counted for the decisions it stands for.
+
+    Args:
+        problem: The rows.
+    """
+    sums = Moments()
+    for block in problem.train.blocks():
+        sums.add(1.0 / block.keep_prob)
+    return sums.effective_sample_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +91,31 @@ class RewardModels:
 
     Attributes:
         heads: The models, by fold; their scores are logits of the reward's share of its range.
-        fold: Shape (n_train,). Fold of each training row.
         scale: The range.
     """
 
     heads: tuple[TorchFactoredHead, ...]
-    fold: IntArray
     scale: RewardRange
+
+    def expected_taken(self, block: Block) -> FloatArray:
+        """The reward expected of each logged plan, shape (n,), in reward units.
+
+        Of a training row by the model that did not see its unit, of a validation row by all.
+
+        Args:
+            block: The rows.
+        """
+        device = self.heads[0].table.device
+        features = torch.from_numpy(block.features).to(device)
+        action = torch.from_numpy(block.action).to(device)
+        with torch.no_grad():
+            shares = np.array([
+                torch.sigmoid(head.taken(features, action)).cpu().to(torch.float64).numpy()
+                for head in self.heads
+            ])  # fmt: skip
+        if not block.is_training:
+            return self.scale.unscaled(shares.mean(axis=0))
+        return self.scale.unscaled(shares[block.fold(len(self.heads)), np.arange(len(block))])
 
 
 def fit_reward_models(
@@ -79,88 +128,64 @@ def fit_reward_models(
         n_folds: Parts of the units.
         pair_l2: Penalty on the pairs' context part.
         fitter: Fits them.
+
+    Raises:
+        TrainingRefusedError: If all rows are in one fold, so that nothing is left to fit on.
     """
-    fold = folds(problem.train, n_folds)
+
+    def without(number: int) -> Kept:
+        return lambda block: block.fold(n_folds) != number
+
     return RewardModels(
         heads=tuple(
-            fit_reward_model(problem, fold != number, pair_l2=pair_l2, fitter=fitter)
+            fit_reward_model(problem, without(number), pair_l2=pair_l2, fitter=fitter)
             for number in range(n_folds)
         ),
-        fold=fold,
         scale=reward_range(problem),
     )
 
 
 def fit_reward_model(
-    problem: Problem, kept: BoolArray, *, pair_l2: float, fitter: Fitter
+    problem: Problem, kept: Kept | None, *, pair_l2: float, fitter: Fitter
 ) -> TorchFactoredHead:
     """Fit the reward of the plan taken, by logistic regression between its extremes.
 
     Args:
         problem: The rows.
-        kept: Shape (n_train,). Which training rows it may see.
+        kept: Which training rows it may see; None for all.
         pair_l2: Penalty on the pairs' context part.
         fitter: Fits them.
+
+    Raises:
+        TrainingRefusedError: If it may see none.
     """
     scale = reward_range(problem)
-    features = as_features(problem.train_features)
-    beyond = as_features(problem.validation_features)
-    target = torch.from_numpy(scale.scaled(problem.train.reward).astype(np.float32))
-    validation_target = torch.from_numpy(scale.scaled(problem.validation.reward).astype(np.float32))
-    action = torch.from_numpy(problem.train.action)
-    weight = torch.from_numpy((1.0 / problem.train.keep_prob).astype(np.float32))
-    validation_action = torch.from_numpy(problem.validation.action)
-    learn = torch.from_numpy(np.flatnonzero(kept))
+    columns: dict[str, ColumnOf] = {
+        "reward": lambda block: scale.scaled(block.reward),
+        "weight": problem.stands_for,
+    }
+    feed, beyond = problem.feed(columns, kept), problem.window(columns)
+    if not feed.n_rows:
+        raise TrainingRefusedError(
+            "log", f"all {len(problem.train)} training rows are in one fold: no model can be "
+            "fitted on the others.", "Train on more units.",
+        )  # fmt: skip
 
-    def loss(head: TorchFactoredHead, batch: Tensor) -> Tensor:
-        rows = learn[batch]
+    def loss(head: TorchFactoredHead, window: Window, rows: Tensor) -> Tensor:
         return torch.nn.functional.binary_cross_entropy_with_logits(
-            head.taken(features[rows], action[rows]), target[rows], weight=weight[rows]
+            head.taken(window.features[rows], window.action[rows]),
+            window.columns["reward"][rows],
+            weight=window.columns["weight"][rows],
         )
 
     def validation_loss(head: TorchFactoredHead) -> Tensor:
-        return torch.nn.functional.binary_cross_entropy_with_logits(
-            head.taken(beyond, validation_action), validation_target
-        )
+        return loss(head, beyond, torch.arange(len(beyond)))
 
-    head = TorchFactoredHead(problem.shape)
+    head = TorchFactoredHead(problem.shape).to(problem.device)
     # Validation units stop the fit, not the held-out fold: it must stay unseen.
     fitter.fit(
-        head, loss, validation_loss, n_rows=len(learn),
+        head, loss, validation_loss, feed=feed,
         penalty=Penalty(_MODEL_L2, pair_l2, _TENANT_L2),
         seed=problem.seed, what="reward model",
     )  # fmt: skip
     return head
-
-
-def cross_fitted_reward(
-    problem: Problem, *, n_folds: int, pair_l2: float, fitter: Fitter
-) -> tuple[FloatArray, FloatArray]:
-    """Predicted reward of the plan taken.
-
-    Args:
-        problem: The rows.
-        n_folds: Parts of the units.
-        pair_l2: Penalty on the pairs' context part.
-        fitter: Fits them.
-
-    Returns:
-        Shape (n_train,) out of fold, and shape (n_validation,), in reward units.
-    """
-    scale = reward_range(problem)
-    if scale.width == 0:
-        low = scale.low
-        return np.full(len(problem.train), low), np.full(len(problem.validation), low)
-    features = as_features(problem.train_features)
-    beyond = as_features(problem.validation_features)
-    action = torch.from_numpy(problem.train.action)
-    validation_action = torch.from_numpy(problem.validation.action)
-
-    def fit_predict(kept: BoolArray) -> tuple[FloatArray, FloatArray]:
-        head = fit_reward_model(problem, kept, pair_l2=pair_l2, fitter=fitter)
-        with torch.no_grad():
-            inside = torch.sigmoid(head.taken(features, action)).to(torch.float64).numpy()
-            outside = torch.sigmoid(head.taken(beyond, validation_action))
-        return scale.unscaled(inside), scale.unscaled(outside.to(torch.float64).numpy())
-
-    return cross_fitted(fit_predict, folds(problem.train, n_folds), n_folds)

@@ -5,8 +5,8 @@ rubric's dimension counts only while its clearance stands.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from canopy.domain.errors import ConfigError, InputError, LogError, TrainingRefu
 from canopy.domain.evidence import Lineage
 from canopy.logs import schema
 from canopy.logs.tabular import DecisionLog
-from policy.arrays import FloatArray
+from policy.arrays import FloatArray, IntArray
 from training.config import ComponentConfig, RewardConfig
 
 KINDS: Final = ("reward", "settlement", "performance", "scorer", "gate", "rubric", "verifier")
@@ -71,7 +71,9 @@ class Reward:
         ]
 
 
-def reward_of(log: DecisionLog, config: RewardConfig, discipline: str) -> Reward:
+def reward_of(
+    log: DecisionLog, config: RewardConfig, discipline: str, *, numbers: IntArray | None = None
+) -> Reward:
     """The rewards of a log.
 
     A single component stays in its own units; several are scaled to [0, 1] by their ranges and
@@ -81,6 +83,7 @@ def reward_of(log: DecisionLog, config: RewardConfig, discipline: str) -> Reward
         log: The log.
         config: The specification; without components it is the log's own reward.
         discipline: Whose rubric dimensions are meant.
+        numbers: Shape (n,). What errors call its rows; None for their places, from 1.
 
     Raises:
         ConfigError: If a component is unknown, or its weight or range is none.
@@ -107,7 +110,8 @@ def reward_of(log: DecisionLog, config: RewardConfig, discipline: str) -> Reward
     if len(counted) == 1:
         values = next(measured[name] for name in counted)
     else:
-        values = _blended(log, counted, measured)
+        called = np.arange(1, log.n_rows + 1) if numbers is None else numbers
+        values = _blended(log, counted, measured, called)
     total = sum(component.weight for component in counted.values())
     lineage = Lineage()
     for name in counted:
@@ -122,6 +126,26 @@ def reward_of(log: DecisionLog, config: RewardConfig, discipline: str) -> Reward
         for name, component in components.items()
     )
     return Reward(values, facts, lineage)
+
+
+def merged(rewards: Sequence[Reward], n_rows: Sequence[int]) -> Reward:
+    """What became of the components over all parts of a log; the values stay with the parts.
+
+    Args:
+        rewards: Of each part, by one specification.
+        n_rows: Rows of each part that are not reserved.
+    """
+    first = rewards[0]
+    total = max(1, sum(n_rows))
+    shares = [
+        sum(r.components[k].share_measured * n for r, n in zip(rewards, n_rows, strict=True))
+        for k in range(len(first.components))
+    ]
+    components = tuple(
+        replace(facts, share_measured=share / total)
+        for facts, share in zip(first.components, shares, strict=True)
+    )
+    return Reward(np.empty(0), components, first.lineage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +266,10 @@ def _column_of(name: str, component: ComponentConfig) -> str:
 
 
 def _blended(
-    log: DecisionLog, counted: Mapping[str, ComponentConfig], measured: Mapping[str, FloatArray]
+    log: DecisionLog,
+    counted: Mapping[str, ComponentConfig],
+    measured: Mapping[str, FloatArray],
+    numbers: IntArray,
 ) -> FloatArray:
     total, weight = np.zeros(log.n_rows), np.zeros(log.n_rows)
     for name, component in counted.items():
@@ -254,7 +281,7 @@ def _blended(
         if beyond.any():
             row = int(np.argmax(beyond))
             raise LogError(
-                f"row {row + 1}, column {_column_of(name, component)}",
+                f"row {numbers[row]}, column {_column_of(name, component)}",
                 f"{values[row]:g} lies beyond {low:g} to {high:g}.",
                 f"Correct it, or the range of reward.components.{name}.",
             )

@@ -7,22 +7,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from canopy.domain.episode import RESERVE_SALT, RESERVE_SHARE, EpisodeKind
 from canopy.domain.errors import ConfigError
 from canopy.domain.evidence import Lineage, train_corpus
 from canopy.domain.ids import canonical_json, content_hash
-from canopy.logs.tabular import DecisionLog, read_log
 from canopy.settings import Settings
 from policy.artifact import Artifact
-from policy.catalog import Catalog
-from policy.features import fit_schema
 from policy.scoring import target_rows
 from training.artifact_export import ProbeBatch, export_policy
 from training.checkpoints import Checkpoints
-from training.config import TrainConfig
-from training.data.loader import catalog_of, load_rows, split
+from training.config import Device, RuntimeConfig, TrainConfig
+from training.data.intake import take_in
 from training.fitting import Fitted, fit_policy, numpy_head
 from training.head import head_shape, tenant_columns
 from training.loop import Fitter
@@ -53,12 +51,10 @@ def train(config: TrainConfig, settings: Settings) -> TrainingRun:
     """
     check(config)
     started = time.perf_counter()
-    log = read_log(config.data.path)
-    catalog = catalog_of(log, config.data.catalog)
-    prepared = prepare(log, catalog, config)
-    name = config.name or catalog.discipline
+    prepared = prepare(config, settings.home / "runs")
+    name = config.name or prepared.catalog.discipline
     out = Path(config.out) if config.out else settings.home / "policies"
-    with Recorder.open(config, settings, name) as recorder, _repeatable(config.runtime.threads):
+    with Recorder.open(config, settings, name) as recorder, _repeatable(config.runtime):
         checkpoints = Checkpoints(
             settings.home / "runs" / "checkpoints" / fingerprint(prepared, config)
         )
@@ -94,6 +90,7 @@ def fingerprint(prepared: Prepared, config: TrainConfig) -> str:
     for key in ("out", "name", "print", "runtime"):
         del told[key]
     told["threads"] = config.runtime.threads
+    told["device"] = prepared.problem.device.type
     told["data"] = prepared.log_hash
     told["catalog"] = prepared.catalog.content_hash
     told["torch"] = str(torch.__version__)
@@ -111,6 +108,7 @@ def check(config: TrainConfig) -> None:
         "data.validation_share": (data.validation_share, 0 < data.validation_share < 1),
         "serving.floor": (serving.floor, 0 <= serving.floor < 1),
         "serving.temperatures": (serving.temperatures, all(t > 0 for t in serving.temperatures)),
+        "data.most_validation_rows": (data.most_validation_rows, data.most_validation_rows >= 1),
         "optim.batch_size": (optim.batch_size, optim.batch_size >= 1),
         "optim.learning_rate": (optim.learning_rate, optim.learning_rate > 0),
         "optim.epochs": (optim.epochs, optim.epochs is None or optim.epochs > 0),
@@ -124,25 +122,47 @@ def check(config: TrainConfig) -> None:
             raise ConfigError(key, f"{value} is out of range.", "See configs/ for its meaning.")
 
 
-def prepare(log: DecisionLog, catalog: Catalog, config: TrainConfig) -> Prepared:
-    """Rows, features and head of a log; reserved units stay outside."""
-    loaded = load_rows(log, catalog, reward=config.reward)
-    inside, beyond = split(loaded.rows, config.data.validation_share)
-    schema = fit_schema(inside.context)
+def prepare(config: TrainConfig, folder: Path, *, window: int | None = None) -> Prepared:
+    """Rows, features and head of a log; reserved units stay outside.
+
+    Args:
+        config: Which log, and what of it.
+        folder: Where rows are put that memory shall not hold.
+        window: Most training rows held at once; None for what fits.
+
+    Raises:
+        CanopyError: As for `take_in`.
+    """
+    taken = take_in(config.data, config.reward, folder, window=window)
+    schema, catalog, beyond = taken.schema, taken.catalog, taken.validation
     problem = Problem(
         catalog=catalog,
         shape=head_shape(
             catalog, schema.width, config.head, tenant_columns(schema, config.head.tenant)
         ),
-        train=inside,
+        train=taken.train,
         validation=beyond,
-        train_features=schema.encode_many(inside.context, n_rows=len(inside)),
         validation_features=schema.encode_many(beyond.context, n_rows=len(beyond)),
         seed=config.seed,
+        device=_device(config.runtime.device),
     )
     return Prepared(
-        log.content_hash, log.kind, catalog, schema, problem, loaded.counts, loaded.reward
+        taken.log_hash, taken.kind, catalog, schema, problem, taken.counts, taken.reward
     )
+
+
+def _device(asked: Device) -> torch.device:
+    """What computes.
+
+    Raises:
+        ConfigError: If there is no such accelerator.
+    """
+    has_one = torch.cuda.is_available()
+    if asked is Device.cuda and not has_one:
+        raise ConfigError(
+            "runtime.device", "torch finds no accelerator here.", "Write runtime.device=auto."
+        )
+    return torch.device("cuda" if has_one and asked is not Device.cpu else "cpu")
 
 
 def learn(
@@ -195,7 +215,7 @@ def _export(
         "reward_spec": config.reward.name,
         "reward_components": prepared.reward.document(),
         "lineage": lineage.document(),
-        "n_rows": len(prepared.problem.train) + len(validation),
+        "n_rows": prepared.n_train + len(validation),
         "synthetic": prepared.kind is EpisodeKind.SYNTHETIC,
         "reserve": {"salt": RESERVE_SALT, "share": RESERVE_SHARE},
         "counts": asdict(prepared.counts),
@@ -229,29 +249,33 @@ def _report(
     prepared: Prepared, fitted: Fitted, terms: tuple[Term, ...], artifact: Artifact
 ) -> tuple[tuple[LevelShare, ...], Reliability]:
     problem = prepared.problem
-    served = target_rows(
-        artifact.head, problem.validation_features, problem.validation.feasible,
-        temperature=artifact.temperature, floor=artifact.floor,
-    )  # fmt: skip
-    shares = level_shares(prepared.catalog, served, problem.validation)
+    per_plan = np.zeros(prepared.catalog.n_plans)
+    for rows, features in problem.validation_parts():
+        served = target_rows(
+            artifact.head, features, rows.feasible,
+            temperature=artifact.temperature, floor=artifact.floor,
+        )  # fmt: skip
+        per_plan += (1.0 / rows.keep_prob) @ served
+    shares = level_shares(prepared.catalog, per_plan, problem.validation)
     forecast = next((term.forecast for term in terms if term.forecast is not None), None)
     if forecast is not None:
         told = forecast(fitted.head)
         return shares, reliability(told.predicted, told.observed, told.what)
+    rows, features = next(problem.validation_parts())
     plain = target_rows(
-        numpy_head(fitted.head), problem.validation_features, problem.validation.feasible,
-        temperature=1.0, floor=0.0,
-    )  # fmt: skip
-    return shares, imitation(plain, problem.validation)
+        numpy_head(fitted.head), features, rows.feasible, temperature=1.0, floor=0.0
+    )
+    return shares, imitation(plain, rows)
 
 
 @contextmanager
-def _repeatable(threads: int) -> Iterator[None]:
+def _repeatable(runtime: RuntimeConfig) -> Iterator[None]:
     """Fix what decides the last bits: the number of threads, and deterministic kernels."""
     before = torch.get_num_threads(), torch.get_deterministic_debug_mode()
-    torch.set_num_threads(threads)
-    # The same switch as `use_deterministic_algorithms`, without its four seconds of imports.
-    torch.set_deterministic_debug_mode("error")
+    torch.set_num_threads(runtime.threads)
+    if _device(runtime.device).type == "cpu":
+        # The same switch as `use_deterministic_algorithms`, without its four seconds of imports.
+        torch.set_deterministic_debug_mode("error")
     try:
         yield
     finally:

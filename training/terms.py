@@ -3,16 +3,18 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-import torch
 from torch import Tensor
 
 from canopy.domain.evidence import Lineage
 from policy.arrays import FloatArray
-from training.data.tensors import ChoiceRows
+from training.data.blocks import ColumnOf, Window
 from training.head import TorchFactoredHead
 from training.likelihood import masked_log_softmax
+
+STANDS_FOR: Final = "stands_for"
+"""Column of how many decisions each row stands for, of mean 1."""
 
 
 class Batch:
@@ -20,38 +22,44 @@ class Batch:
 
     Args:
         head: The head.
-        rows: Rows of which these are some.
+        window: Rows of which these are some.
         index: Shape (b,). Which.
-        is_training: Whether they train, or are of validation units.
     """
 
-    def __init__(
-        self, head: TorchFactoredHead, rows: ChoiceRows, index: Tensor, *, is_training: bool
-    ) -> None:
+    def __init__(self, head: TorchFactoredHead, window: Window, index: Tensor) -> None:
         self.head = head
-        self.index = index
-        self.is_training = is_training
-        self._rows = rows
+        self.is_training = window.is_training
+        self._window = window
+        self._index = index
+
+    def column(self, name: str) -> Tensor:
+        """Shape (b,). What a term asked of each row, see `Term.columns`."""
+        return self._window.columns[name][self._index]
+
+    @cached_property
+    def position(self) -> Tensor:
+        """Shape (b,). Which rows they are, among all."""
+        return self._window.position[self._index]
 
     @cached_property
     def features(self) -> Tensor:
         """Shape (b, d)."""
-        return self._rows.features[self.index]
+        return self._window.features[self._index]
 
     @cached_property
     def feasible(self) -> Tensor:
         """Shape (b, n_plans) bool."""
-        return self._rows.feasible[self.index]
+        return self._window.feasible[self._index]
 
     @cached_property
     def action(self) -> Tensor:
         """Shape (b,). The logged plan."""
-        return self._rows.action[self.index]
+        return self._window.action[self._index]
 
     @cached_property
     def stands_for(self) -> Tensor:
         """Shape (b,). How many decisions each row stands for, of mean 1 over all rows."""
-        return self._rows.stands_for[self.index]
+        return self.column(STANDS_FOR)
 
     @cached_property
     def scores(self) -> Tensor:
@@ -98,6 +106,7 @@ class Term:
         weight: What its loss is multiplied by.
         loss: Of a batch, of training or of validation rows.
         ess: Effective sample size of the rows as it counts them.
+        columns: What it asks of each row beside `STANDS_FOR`, by a name that starts with its own.
         facts: Numbers worth reporting.
         forecast: Expectations against outcomes, from the head fitted; None where it expects
             nothing.
@@ -109,6 +118,7 @@ class Term:
     weight: float
     loss: BatchLoss
     ess: float
+    columns: Mapping[str, ColumnOf] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     forecast: Callable[[TorchFactoredHead], Forecast] | None = None
     start: Mapping[str, Tensor] | None = None
@@ -122,7 +132,5 @@ def total_loss(terms: tuple[Term, ...], batch: Batch) -> Tensor:
         terms: What is minimised.
         batch: On which rows.
     """
-    total = torch.zeros(())
-    for term in terms:
-        total = total + term.weight * term.loss(batch)
-    return total
+    first, *others = (term.weight * term.loss(batch) for term in terms)
+    return sum(others, start=first)

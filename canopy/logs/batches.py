@@ -18,7 +18,7 @@ from canopy.logs import schema
 from canopy.logs.faults import FaultCollector
 from canopy.logs.schema import LogFacts
 from canopy.logs.source import CSV_SUFFIXES, RawLog, csv_header, facts_of
-from canopy.logs.tabular import DecisionLog, accepted_log, judged_log
+from canopy.logs.tabular import DecisionLog, accepted_log, judged_log, read_log
 
 if TYPE_CHECKING:
     import duckdb
@@ -156,6 +156,54 @@ def open_batches(
     if reward_range is not None:
         facts = replace(facts, reward_range=reward_range)
     return LogBatches(files, names, facts, n_rows, is_text, partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class LogParts:
+    """A log in parts that fit into memory: a short one whole, a long one in passing.
+
+    Attributes:
+        n_rows: Rows by the files' own count; None where only reading tells, and there is one part.
+        is_whole: Whether it is one part.
+    """
+
+    n_rows: int | None
+    is_whole: bool
+    _path: Path
+    _batches: LogBatches | None
+
+    def read(self) -> Iterator[tuple[int, DecisionLog]]:
+        """Its parts in their order, each with the number of its first row, from 1.
+
+        Raises:
+            LogError: As for `read_log`.
+        """
+        if self._batches is None:
+            yield 1, read_log(self._path)
+            return
+        first_row = 1
+        for part in self._batches.read():
+            yield first_row, part
+            first_row += part.n_rows
+
+
+def open_parts(path: Path | str) -> LogParts:
+    """Find out whether a log has to be read in passing.
+
+    Args:
+        path: As for `open_batches`; a CSV file is always read whole.
+
+    Raises:
+        LogError: As for `open_batches`.
+    """
+    place = Path(path)
+    n_rows = None
+    if place.is_file() and not place.name.endswith(CSV_SUFFIXES):
+        n_rows = rows_in_file(place)
+    if not place.is_dir() and (n_rows is None or n_rows <= BATCH_ROWS):
+        return LogParts(n_rows, is_whole=True, _path=place, _batches=None)
+    batches = open_batches(place)
+    return LogParts(batches.n_rows, is_whole=False, _path=place, _batches=batches)
 
 
 def rows_in_file(path: Path) -> int | None:

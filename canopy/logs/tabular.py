@@ -4,7 +4,6 @@ log = read_log("log.parquet")
 log.column("reward"), log.matrix("propensities"), log.context()
 """
 
-import hashlib
 import json
 import os
 import tempfile
@@ -19,11 +18,11 @@ import numpy.typing as npt
 
 from canopy.domain.episode import EpisodeKind
 from canopy.domain.errors import LogError
-from canopy.domain.ids import HASH_LENGTH
 from canopy.logs import schema
-from canopy.logs.canonical import canonical_table, column_bytes
+from canopy.logs.canonical import canonical_table
 from canopy.logs.columns import TypedLog, typed_log
 from canopy.logs.faults import FaultCollector, LogCheck
+from canopy.logs.identity import LogIdentity
 from canopy.logs.per_plan import per_plan_column
 from canopy.logs.rules import check_rules
 from canopy.logs.schema import LogFacts
@@ -81,15 +80,9 @@ class DecisionLog:
     @property
     def content_hash(self) -> str:
         """Identity of the log's content, whatever file it came from; read once, keep it."""
-        digest = hashlib.sha256()
-        digest.update(
-            json.dumps([self.facts.plans, self.facts.kind, self.facts.reward_range]).encode()
-        )
-        for name in sorted(self.table.column_names):
-            digest.update(name.encode() + b"\0")
-            for block in column_bytes(self.table.column(name)):
-                digest.update(block)
-        return digest.hexdigest()[:HASH_LENGTH]
+        identity = LogIdentity(self.facts)
+        identity.add(self.table)
+        return identity.content_hash()
 
     def has(self, name: str) -> bool:
         """True if the log has the column."""

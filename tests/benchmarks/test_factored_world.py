@@ -29,8 +29,10 @@ from policy.features import fit_schema
 from training.awr.config import AwrConfig
 from training.bc.config import BcConfig
 from training.config import HeadConfig, OptimConfig, Pairs, ServingConfig
-from training.data.loader import split
+from training.data.blocks import block_of
 from training.data.rows import TrainingRows
+from training.data.splitting import split
+from training.data.store import RowStore
 from training.direct.config import DirectConfig
 from training.doubly_robust.config import DoublyRobustConfig
 from training.fitting import fit_policy, numpy_head
@@ -106,9 +108,10 @@ def problem_of(world, n, seed, head=None):
     catalog = parse_catalog(world.world.catalog_text())
     inside, beyond = split(rows, 0.2)
     schema = fit_schema(inside.context)
+    block = block_of(inside, schema.encode_many(inside.context), is_training=True)
     return Problem(
         catalog=catalog, shape=head_shape(catalog, schema.width, head or HeadConfig()),
-        train=inside, validation=beyond, train_features=schema.encode_many(inside.context),
+        train=RowStore.of(block), validation=beyond,
         validation_features=schema.encode_many(beyond.context), seed=seed,
     ), schema  # fmt: skip
 

@@ -1,20 +1,41 @@
 """Advantage-weighted regression on a log's training rows."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
 import numpy as np
 from torch import Tensor
 
 from canopy.domain.errors import ConfigError, TrainingRefusedError
-from canopy.logs.weights import effective_sample_size
-from policy.arrays import BoolArray, FloatArray
+from policy.arrays import FloatArray
 from training.awr.config import AdvantageKind, AwrConfig
 from training.awr.losses import Scale, advantage_weights, awr_loss, standardise
-from training.cross_fitting import cross_fitted, ridge
-from training.data.loader import folds
+from training.cross_fitting import fit_baseline
+from training.data.blocks import Block, ColumnOf
+from training.data.moments import Moments
 from training.head import TorchFactoredHead
 from training.loop import Fitter
-from training.problem import Problem, Weighting
-from training.reward_model import cross_fitted_reward
+from training.problem import Problem
+from training.reward_model import fit_reward_models, reward_range
 from training.terms import Batch, Forecast, Term
+
+_MOST_FORECASTS: Final = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class Weighting:
+    """How much each decision is imitated.
+
+    Attributes:
+        weight: Of a block's rows, in (0, cap]; it depends on no other row of the block.
+        expected: What was expected of each before its outcome was seen, in reward units.
+        facts: Numbers worth reporting, the effective sample size among them.
+    """
+
+    weight: ColumnOf
+    expected: ColumnOf
+    facts: Mapping[str, float]
 
 
 def weigh(problem: Problem, config: AwrConfig, fitter: Fitter) -> Weighting:
@@ -26,8 +47,7 @@ def weigh(problem: Problem, config: AwrConfig, fitter: Fitter) -> Weighting:
         fitter: Fits what has to be fitted first.
 
     Returns:
-        Weights in (0, cap] for training and validation rows, with the effective sample size of
-        the training rows' among the facts.
+        The weights.
 
     Raises:
         ConfigError: If the configuration names fewer than two folds or a penalty of 0.
@@ -35,38 +55,56 @@ def weigh(problem: Problem, config: AwrConfig, fitter: Fitter) -> Weighting:
         TrainingRefusedError: If the weights leave too few rows to learn from.
     """
     check(config)
-    baseline, validation_baseline = baselines(problem, config)
-    is_model = config.advantage is AdvantageKind.model
-    if is_model:
-        outcome, validation_outcome = cross_fitted_reward(
-            problem, n_folds=config.n_folds, pair_l2=config.model_pair_l2, fitter=fitter
-        )
-    else:
-        outcome, validation_outcome = problem.train.reward, problem.validation.reward
-    advantage = outcome - baseline
-    scale = Scale.of(advantage)
-    weights = advantage_weights(standardise(advantage, scale), config.beta, config.cap)
-    ess = effective_sample_size(weights)
-    if not ess >= config.least_ess_share * len(weights):
+    baseline = fit_baseline(problem, n_folds=config.n_folds, l2=config.baseline_l2)
+    modelled = _modelled(problem, config, fitter)
+
+    def advantage(block: Block) -> FloatArray:
+        return (block.reward if modelled is None else modelled(block)) - baseline(block)
+
+    spread = Moments()
+    for block in problem.train.blocks():
+        spread.add(advantage(block))
+    scale = Scale(spread.mean, spread.deviation)
+
+    def weight(block: Block) -> FloatArray:
+        return advantage_weights(standardise(advantage(block), scale), config.beta, config.cap)
+
+    weights, at_cap = Moments(), 0
+    for block in problem.train.blocks():
+        found = weight(block)
+        weights.add(found)
+        at_cap += int((found >= config.cap * (1 - 1e-12)).sum())
+    ess, n_rows = weights.effective_sample_size, weights.n
+    if not ess >= config.least_ess_share * n_rows:
         raise TrainingRefusedError(
             "awr",
-            f"the weights are worth {ess:.0f} of {len(weights)} rows, less than "
+            f"the weights are worth {ess:.0f} of {n_rows} rows, less than "
             f"{config.least_ess_share:.0%}: only a handful would be imitated.",
             "Raise objective.awr.beta, or gather more outcomes.",
         )
-    validation = standardise(validation_outcome - validation_baseline, scale)
     return Weighting(
-        train=weights,
-        validation=advantage_weights(validation, config.beta, config.cap),
+        weight=weight,
+        expected=baseline if modelled is None else modelled,
         facts={
             "ess": ess,
-            "ess_share": ess / len(weights),
+            "ess_share": ess / n_rows,
             "advantage_mean": scale.mean,
             "advantage_sd": scale.deviation,
-            "share_at_cap": float(np.mean(weights >= config.cap * (1 - 1e-12))),
+            "share_at_cap": at_cap / n_rows,
         },
-        forecast=outcome if is_model else baseline,
     )
+
+
+def _modelled(problem: Problem, config: AwrConfig, fitter: Fitter) -> ColumnOf | None:
+    """What a model expects of the logged plan; None where its own outcome is to count."""
+    if config.advantage is not AdvantageKind.model:
+        return None
+    scale = reward_range(problem)
+    if scale.width == 0:
+        return lambda block: np.full(len(block), scale.low)
+    return fit_reward_models(
+        problem, n_folds=config.n_folds, pair_l2=config.model_pair_l2, fitter=fitter
+    ).expected_taken
 
 
 def check(config: AwrConfig) -> None:
@@ -87,24 +125,6 @@ def check(config: AwrConfig) -> None:
         )  # fmt: skip
 
 
-def baselines(problem: Problem, config: AwrConfig) -> tuple[FloatArray, FloatArray]:
-    """The value expected in each context whatever the plan: ridge on features, cross-fitted.
-
-    Returns:
-        Shape (n_train,) out of fold, and shape (n_validation,), in reward units.
-    """
-    inside, outside = problem.train_features, problem.validation_features
-    row_weight = 1.0 / problem.train.keep_prob
-
-    def fit_predict(kept: BoolArray) -> tuple[FloatArray, FloatArray]:
-        *slopes, intercept = ridge(
-            inside[kept], problem.train.reward[kept], row_weight[kept], config.baseline_l2
-        )
-        return inside @ np.array(slopes) + intercept, outside @ np.array(slopes) + intercept
-
-    return cross_fitted(fit_predict, folds(problem.train, config.n_folds), config.n_folds)
-
-
 def term(problem: Problem, config: AwrConfig, fitter: Fitter) -> Term:
     """Imitate what went better than expected.
 
@@ -122,22 +142,21 @@ def term(problem: Problem, config: AwrConfig, fitter: Fitter) -> Term:
         TrainingRefusedError: As for `weigh`, or if no row left a choice.
     """
     found = weigh(problem, config, fitter)
-    inside = problem.inside.weights(problem.train, found.train)
-    beyond = problem.beyond.weights(problem.validation, found.validation)
+    column = f"{config.name}.weight"
 
     def loss(batch: Batch) -> Tensor:
-        weight = (inside if batch.is_training else beyond)[batch.index]
-        return awr_loss(batch.scores, batch.feasible, batch.action, weight).loss
+        return awr_loss(batch.scores, batch.feasible, batch.action, batch.column(column)).loss
 
     def forecast(_: TorchFactoredHead) -> Forecast:
-        expected = problem.train.reward if found.forecast is None else found.forecast
-        return Forecast(expected, problem.train.reward, "reward, out of fold")
+        rows = problem.train.sample(_MOST_FORECASTS)
+        return Forecast(found.expected(rows), rows.reward, "reward, out of fold")
 
     return Term(
         name=config.name,
         weight=config.weight,
         loss=loss,
-        ess=effective_sample_size(found.train),
+        ess=found.facts["ess"],
+        columns={column: problem.of_mean_one(lambda block: found.weight(block) / block.keep_prob)},
         facts=found.facts,
         forecast=forecast,
     )

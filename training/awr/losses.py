@@ -28,11 +28,6 @@ class Scale:
     mean: float
     deviation: float
 
-    @classmethod
-    def of(cls, advantage: FloatArray) -> "Scale":
-        """The scale of some advantages, shape (n,)."""
-        return cls(float(np.mean(advantage)), float(np.std(advantage)))
-
 
 @dataclass(frozen=True, slots=True)
 class AwrLoss:

@@ -19,9 +19,6 @@ def term(problem: Problem, config: BcConfig, fitter: Fitter) -> Term:  # noqa: A
 
     Returns:
         The term.
-
-    Raises:
-        TrainingRefusedError: If no row left a choice.
     """
 
     def loss(batch: Batch) -> Tensor:

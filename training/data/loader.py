@@ -6,7 +6,6 @@ from typing import Final
 import numpy as np
 
 from canopy.domain.errors import CatalogError, LogError
-from canopy.domain.ids import unit_fraction
 from canopy.logs import schema
 from canopy.logs.reserve import reserved_rows
 from canopy.logs.tabular import DecisionLog
@@ -15,11 +14,6 @@ from policy.catalog import Catalog, load_catalog, parse_catalog
 from training.config import RewardConfig
 from training.data.rows import Counts, TrainingRows
 from training.reward_spec import Reward, reward_of
-
-VALIDATION_SALT: Final = "canopy.validation.v1"
-FOLD_SALT: Final = "canopy.fold.v1"
-"""Independent of the reserve's: which part of training a unit is in says nothing else."""
-
 
 LOGGED: Final = RewardConfig()
 """The log's own reward."""
@@ -58,10 +52,7 @@ def catalog_of(log: DecisionLog, path: str | None) -> Catalog:
 
 
 def load_rows(log: DecisionLog, catalog: Catalog, *, reward: RewardConfig = LOGGED) -> Loaded:
-    """The rows of a log that training may read, and a count of the others.
-
-    Rows of reserved units go first, before anything else of them is looked at; then rows that
-    were not drawn, then rows whose reward is unmeasured.
+    """The rows of a whole log that training may read, and a count of the others.
 
     Args:
         log: A checked log.
@@ -72,19 +63,52 @@ def load_rows(log: DecisionLog, catalog: Catalog, *, reward: RewardConfig = LOGG
         LogError: If a plan is not in the catalog, or no row is left.
         CanopyError: As for `reward_of`.
     """
-    reserved = reserved_rows(log)
-    open_log = log.take(~reserved)
-    propensity = open_log.column(schema.PROPENSITY)
-    blend = reward_of(open_log, reward, catalog.discipline)
-    rewards = blend.values
-    drawn = ~np.isnan(propensity)
-    measured = ~np.isnan(rewards)
-    kept = open_log.take(drawn & measured)
-    if not kept.n_rows:
+    loaded = load_part(log, catalog, reward=reward)
+    refuse_empty(len(loaded.rows))
+    return loaded
+
+
+def refuse_empty(n_rows: int) -> None:
+    """Refuse a log of which training may read nothing.
+
+    Raises:
+        LogError: If there are no rows.
+    """
+    if not n_rows:
         raise LogError(
             "log", "no row is left to train on: none is drawn, measured and not reserved.",
             "`canopy log stats` counts them; gather more outcomes.",
         )  # fmt: skip
+
+
+def load_part(
+    log: DecisionLog, catalog: Catalog, *, reward: RewardConfig = LOGGED, first_row: int = 1
+) -> Loaded:
+    """The rows of some part of a log that training may read; there may be none.
+
+    Rows of reserved units go first, before anything else of them is looked at; then rows that
+    were not drawn, then rows whose reward is unmeasured. A logged plan that was not feasible never
+    comes this far: reading the log refuses it, by row.
+
+    Args:
+        log: The checked rows.
+        catalog: Its plans.
+        reward: What is trained on.
+        first_row: Number of the first of the rows in the whole log.
+
+    Raises:
+        LogError: If a plan is not in the catalog.
+        CanopyError: As for `reward_of`.
+    """
+    reserved = reserved_rows(log)
+    open_log = log.take(~reserved)
+    propensity = open_log.column(schema.PROPENSITY)
+    numbers = np.flatnonzero(~reserved) + first_row
+    blend = reward_of(open_log, reward, catalog.discipline, numbers=numbers)
+    rewards = blend.values
+    drawn = ~np.isnan(propensity)
+    measured = ~np.isnan(rewards)
+    kept = open_log.take(drawn & measured)
     rows = TrainingRows(
         unit=kept.column(schema.UNIT_ID),
         context=kept.context(),
@@ -93,6 +117,7 @@ def load_rows(log: DecisionLog, catalog: Catalog, *, reward: RewardConfig = LOGG
         propensity=kept.column(schema.PROPENSITY),
         keep_prob=_keep_prob(kept),
         reward=rewards[drawn & measured],
+        ts=kept.column(schema.TS),
     )
     counts = Counts(
         n_log=log.n_rows,
@@ -102,32 +127,6 @@ def load_rows(log: DecisionLog, catalog: Catalog, *, reward: RewardConfig = LOGG
         n_single_feasible=int((~rows.has_choice).sum()),
     )
     return Loaded(rows, counts, blend)
-
-
-def split(rows: TrainingRows, validation_share: float) -> tuple[TrainingRows, TrainingRows]:
-    """Training and validation rows; a unit is in one of them alone.
-
-    Raises:
-        LogError: If one side is empty.
-    """
-    place = np.array(
-        [unit_fraction(unit, VALIDATION_SALT) for unit in rows.unit.tolist()], dtype=np.float64
-    )
-    validation = place < validation_share
-    if validation.all() or not validation.any():
-        raise LogError(
-            "log", f"{len(rows)} rows leave training or validation empty.",
-            "Train on more units, or change `data.validation_share`.",
-        )  # fmt: skip
-    return rows.take(~validation), rows.take(validation)
-
-
-def folds(rows: TrainingRows, n_folds: int) -> IntArray:
-    """The fold of each row, shape (n,); all rows of a unit are in one."""
-    return np.array(
-        [int(unit_fraction(unit, FOLD_SALT) * n_folds) for unit in rows.unit.tolist()],
-        dtype=np.intp,
-    )
 
 
 def _actions(log: DecisionLog, catalog: Catalog) -> IntArray:

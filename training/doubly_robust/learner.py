@@ -4,13 +4,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from canopy.domain.errors import ConfigError, TrainingRefusedError
-from policy.arrays import FloatArray
+from canopy.domain.errors import ConfigError
+from training.data.blocks import ColumnOf
 from training.doubly_robust.config import DoublyRobustConfig, Start
 from training.doubly_robust.losses import doubly_robust_loss
 from training.loop import Fitter
 from training.problem import Problem
-from training.reward_model import RewardModels, fit_reward_model, fit_reward_models, reward_range
+from training.reward_model import (
+    RewardModels,
+    differing_rewards,
+    fit_reward_model,
+    fit_reward_models,
+    stands_for_ess,
+)
 from training.terms import Batch, Term
 
 
@@ -27,52 +33,45 @@ def term(problem: Problem, config: DoublyRobustConfig, fitter: Fitter) -> Term:
 
     Raises:
         ConfigError: If the configuration names fewer than two folds or a cap below 0.
-        TrainingRefusedError: If no row left a choice, or all rewards are the same.
+        TrainingRefusedError: If all rewards are the same.
     """
     check(config)
-    scale = reward_range(problem)
-    if scale.width == 0:
-        raise TrainingRefusedError(
-            "reward", f"is {scale.low:g} on every training row: no plan is better than another.",
-            "Train on a reward that differs, or imitate with objective=bc.",
-        )  # fmt: skip
+    scale = differing_rewards(problem)
     models = fit_reward_models(
         problem, n_folds=config.n_folds, pair_l2=config.model_pair_l2, fitter=fitter
     )
-    columns = {
-        is_training: (
-            rows.of(scale.scaled(logged.reward)),
-            rows.of(logged.propensity * logged.keep_prob * _mean_stands_for(logged.keep_prob)),
-        )
-        for is_training, rows, logged in (
-            (True, problem.inside, problem.train),
-            (False, problem.beyond, problem.validation),
-        )
+    # Rows stand for decisions in units of their mean, so that both parts are on one scale.
+    means = {
+        True: problem.train.mean_stands_for,
+        False: float((1.0 / problem.beyond.keep_prob).mean()),
     }
-    fold = torch.from_numpy(models.fold[problem.inside.kept])
+    reward, propensity, fold = (f"{config.name}.{n}" for n in ("reward", "propensity", "fold"))
+    columns: dict[str, ColumnOf] = {
+        reward: lambda block: scale.scaled(block.reward),
+        propensity: lambda b: b.propensity * b.keep_prob * means[b.is_training],
+        fold: lambda block: block.fold(config.n_folds).astype(np.float64),
+    }
 
     def loss(batch: Batch) -> Tensor:
-        reward, propensity = (column[batch.index] for column in columns[batch.is_training])
-        expected = _expected(models, batch, fold[batch.index] if batch.is_training else None)
+        expected = _expected(models, batch, batch.column(fold) if batch.is_training else None)
         return doubly_robust_loss(
-            batch.log_policy, batch.action, reward, expected, propensity, batch.stands_for,
-            config.cap,
+            batch.log_policy, batch.action, batch.column(reward), expected,
+            batch.column(propensity), batch.stands_for, config.cap,
         )  # fmt: skip
 
     start = None
     if config.start is Start.model:
-        everything = np.ones(len(problem.train), dtype=np.bool_)
-        model = fit_reward_model(problem, everything, pair_l2=config.model_pair_l2, fitter=fitter)
+        model = fit_reward_model(problem, None, pair_l2=config.model_pair_l2, fitter=fitter)
         start = {
             name: value * config.start_scale if name == "table" else value
             for name, value in model.state_dict().items()
         }
-    weight = 1.0 / problem.train.keep_prob
     return Term(
         name=config.name,
         weight=config.weight,
         loss=loss,
-        ess=float(weight.sum() ** 2 / (weight @ weight)),
+        ess=stands_for_ess(problem),
+        columns=columns,
         facts={"reward_low": scale.low, "reward_high": scale.high},
         start=start,
     )
@@ -94,11 +93,6 @@ def check(config: DoublyRobustConfig) -> None:
             f"objective.{config.name}.cap", f"expected at least 0, got {config.cap:g}.",
             "0 leaves the correction out.",
         )  # fmt: skip
-
-
-def _mean_stands_for(keep_prob: FloatArray) -> float:
-    # Rows stand for decisions in units of their mean, so that both parts are on one scale.
-    return float((1.0 / keep_prob).mean())
 
 
 def _expected(models: RewardModels, batch: Batch, fold: Tensor | None) -> Tensor:

@@ -1,18 +1,17 @@
 """Importance-weighted classification on a log's training rows."""
 
-import numpy as np
 from torch import Tensor
 
 from canopy.domain.errors import ConfigError, TrainingRefusedError
-from canopy.logs.weights import effective_sample_size
 from policy.arrays import FloatArray
 from training.awr.losses import awr_loss
-from training.data.rows import TrainingRows
+from training.data.blocks import Block
+from training.data.moments import Moments
 from training.importance_weighted.config import ImportanceWeightedConfig
 from training.importance_weighted.losses import importance_weights
 from training.loop import Fitter
 from training.problem import Problem
-from training.reward_model import reward_range
+from training.reward_model import differing_rewards
 from training.terms import Batch, Term
 
 
@@ -29,56 +28,48 @@ def term(problem: Problem, config: ImportanceWeightedConfig, fitter: Fitter) -> 
 
     Raises:
         ConfigError: If the cap is not positive.
-        TrainingRefusedError: If no row left a choice, all rewards are the same, or the weights
-            leave too few rows to learn from.
+        TrainingRefusedError: If all rewards are the same, or the weights leave too few rows to
+            learn from.
     """
     if not config.cap > 0:
         raise ConfigError(
             f"objective.{config.name}.cap", f"expected a positive number, got {config.cap:g}.",
             "It is the largest weight of a row.",
         )  # fmt: skip
-    scale = reward_range(problem)
-    if scale.width == 0:
-        raise TrainingRefusedError(
-            "reward", f"is {scale.low:g} on every training row: no plan is better than another.",
-            "Train on a reward that differs, or imitate with objective=bc.",
-        )  # fmt: skip
+    scale = differing_rewards(problem)
 
-    def weights(rows: TrainingRows) -> FloatArray:
-        scaled = scale.scaled(rows.reward)
-        return importance_weights(scaled, rows.propensity, rows.keep_prob, config.cap)
+    def weight(block: Block) -> FloatArray:
+        scaled = scale.scaled(block.reward)
+        return importance_weights(scaled, block.propensity, block.keep_prob, config.cap)
 
-    inside, beyond = weights(problem.train), weights(problem.validation)
-    ess = effective_sample_size(inside)
+    weights, at_cap, rewarded = Moments(), 0, 0
+    for block in problem.train.blocks():
+        found = weight(block)
+        weights.add(found)
+        at_cap += int((found >= config.cap).sum())
+        rewarded += int((found > 0).sum())
+    ess = weights.effective_sample_size
     if not ess >= config.least_ess:
         raise TrainingRefusedError(
             "importance_weighted",
             f"the weights are worth {ess:.0f} rows, fewer than {config.least_ess:g}.",
             f"Lower objective.{config.name}.cap, gather more outcomes, or try objective=direct.",
         )
-    # The keep probability is in the weight already.
-    tensors = {
-        True: _of_mean_one(problem.inside.of(inside)),
-        False: _of_mean_one(problem.beyond.of(beyond)),
-    }
+    column = f"{config.name}.weight"
 
     def loss(batch: Batch) -> Tensor:
-        weight = tensors[batch.is_training][batch.index]
-        return awr_loss(batch.scores, batch.feasible, batch.action, weight).loss
+        return awr_loss(batch.scores, batch.feasible, batch.action, batch.column(column)).loss
 
     return Term(
         name=config.name,
         weight=config.weight,
         loss=loss,
         ess=ess,
+        # The keep probability is in the weight already.
+        columns={column: problem.of_mean_one(weight)},
         facts={
             "ess": ess,
-            "share_at_cap": float(np.mean(inside >= config.cap)),
-            "share_rewarded": float(np.mean(inside > 0)),
+            "share_at_cap": at_cap / weights.n,
+            "share_rewarded": rewarded / weights.n,
         },
     )
-
-
-def _of_mean_one(weight: Tensor) -> Tensor:
-    mean = weight.mean()
-    return weight / mean if mean > 0 else weight

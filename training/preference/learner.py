@@ -8,13 +8,14 @@ from torch import Tensor
 
 from canopy.domain.errors import ConfigError, TrainingRefusedError
 from training.bc.losses import bc_loss
+from training.data.blocks import Window
 from training.head import Penalty, TorchFactoredHead
 from training.loop import Fitter
 from training.preference.config import PreferenceConfig, Reference
 from training.preference.losses import preference_loss
 from training.preferences.artifact import Preferences, load_preferences
 from training.problem import Problem
-from training.terms import Batch, Term
+from training.terms import STANDS_FOR, Batch, Term
 
 _MOST_KINDS = 2_048
 """Kinds of verdicts that a batch meets: winner and loser; every row is held against each."""
@@ -52,7 +53,7 @@ def term(problem: Problem, config: PreferenceConfig, fitter: Fitter) -> Term:
         if reference is not None:
             with torch.no_grad():
                 compared = reference(batch.features)
-        kinds = _drawn(share, batch.index)
+        kinds = _drawn(share, batch.position)
         return preference_loss(
             batch.scores, compared, batch.feasible, winner[kinds], loser[kinds],
             share[kinds] if len(share) <= _MOST_KINDS else torch.full((_MOST_KINDS,), 1.0),
@@ -119,22 +120,21 @@ def _verdicts(
 
 def _clone(problem: Problem, fitter: Fitter) -> TorchFactoredHead:
     """A clone of the logging policy, to compare with."""
-    inside, beyond = problem.inside, problem.beyond
-    head = TorchFactoredHead(problem.shape)
+    columns = {STANDS_FOR: problem.stands_for}
+    feed, beyond = problem.feed(columns), problem.window(columns)
+    head = TorchFactoredHead(problem.shape).to(problem.device)
 
-    def loss(fitted: TorchFactoredHead, rows: Tensor) -> Tensor:
+    def loss(fitted: TorchFactoredHead, window: Window, rows: Tensor) -> Tensor:
         return bc_loss(
-            fitted(inside.features[rows]), inside.feasible[rows], inside.action[rows],
-            inside.stands_for[rows],
+            fitted(window.features[rows]), window.feasible[rows], window.action[rows],
+            window.columns[STANDS_FOR][rows],
         ).loss  # fmt: skip
 
     def validation_loss(fitted: TorchFactoredHead) -> Tensor:
-        return bc_loss(
-            fitted(beyond.features), beyond.feasible, beyond.action, beyond.stands_for
-        ).loss
+        return loss(fitted, beyond, torch.arange(len(beyond)))
 
     fitter.fit(
-        head, loss, validation_loss, n_rows=len(inside), penalty=_REFERENCE,
+        head, loss, validation_loss, feed=feed, penalty=_REFERENCE,
         seed=problem.seed, what="reference",
     )  # fmt: skip
     return head

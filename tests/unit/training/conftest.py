@@ -22,7 +22,9 @@ from training.config import (
     Tracking,
     TrainConfig,
 )
+from training.data.blocks import block_of
 from training.data.rows import TrainingRows
+from training.data.store import RowStore
 from training.head import head_shape
 from training.problem import Problem
 
@@ -35,6 +37,11 @@ class Known:
     catalog: Catalog
     schema: FeatureSchema
     problem: Problem
+    inside: TrainingRows
+
+    def trained_on(self, rows, **changes):
+        """The problem with other rows to learn from."""
+        return replace(self.problem, train=stored(rows, self.schema), **changes)
 
     def fresh(self, n=1500, seed=99):
         """Contexts never seen: (features, mask, expected reward, logging distribution)."""
@@ -45,6 +52,13 @@ class Known:
 
 def context_of(x):
     return {f"x{position}": x[:, position] for position in range(x.shape[1])}
+
+
+def stored(rows, schema):
+    """Training rows as a store in memory."""
+    features = schema.encode_many(rows.context, n_rows=len(rows))
+    block = block_of(rows, features, is_training=True)
+    return RowStore.of(block, n_single=len(rows) - len(block))
 
 
 def open_units(n, prefix="unit"):
@@ -85,13 +99,12 @@ def known() -> Known:
     problem = Problem(
         catalog=catalog,
         shape=head_shape(catalog, schema.width, HeadConfig()),
-        train=inside,
+        train=stored(inside, schema),
         validation=beyond,
-        train_features=schema.encode_many(inside.context),
         validation_features=schema.encode_many(beyond.context),
         seed=5,
     )
-    return Known(world, catalog, schema, problem)
+    return Known(world, catalog, schema, problem, inside)
 
 
 @pytest.fixture(scope="session")
@@ -160,8 +173,4 @@ def config(log_path, tmp_path, without_records) -> TrainConfig:
 @pytest.fixture
 def tiny(known) -> Problem:
     """Sixty rows of the known world."""
-    return replace(
-        known.problem,
-        train=known.problem.train.take(np.arange(60)),
-        train_features=known.problem.train_features[:60],
-    )
+    return known.trained_on(known.inside.take(np.arange(60)))

@@ -5,17 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from canopy.domain.errors import ConfigError, LogError, TrainingRefusedError
+from canopy.domain.errors import ConfigError, TrainingRefusedError
 from policy.distributions import distribution
 from training.awr import learner as awr
 from training.awr.config import AdvantageKind, AwrConfig
 from training.bc import learner as bc
 from training.bc.config import BcConfig
 from training.config import HeadConfig, ServingConfig
-from training.cross_fitting import cross_fitted, ridge
+from training.cross_fitting import RidgeSums, fit_baseline
+from training.data.rows import fold_places
+from training.data.store import RowStore
 from training.fitting import fit_policy, numpy_head
 from training.loop import Fitter, planned_epochs
-from training.reward_model import cross_fitted_reward
+from training.reward_model import fit_reward_models
 
 ONE = HeadConfig(l2=[1e-5], pair_l2=[0.1])
 
@@ -65,33 +67,27 @@ def test_the_same_seed_gives_the_same_bits(known, quick):
 
 
 def test_rows_without_a_choice_change_nothing(known, quick):
-    problem = known.problem
     rows = np.arange(3000)
-    feasible = problem.train.feasible[rows].copy()
+    feasible = known.inside.feasible[rows].copy()
     feasible[::2] = False
-    feasible[rows, problem.train.action[rows]] = True
-    train = replace(problem.train.take(rows), feasible=feasible)
-    features = problem.train_features[rows]
-    kept = train.has_choice
-    both = replace(problem, train=train, train_features=features)
-    without = replace(problem, train=train.take(kept), train_features=features[kept])
+    feasible[rows, known.inside.action[rows]] = True
+    train = replace(known.inside.take(rows), feasible=feasible)
+    both, without = known.trained_on(train), known.trained_on(train.take(train.has_choice))
+    assert both.train.n_single >= 1500
+    assert without.train.n_single == 0
     tables = [fitted(p, bc, BcConfig(), quick).head.table for p in (both, without)]
     assert (tables[0] == tables[1]).all()
 
 
 def test_a_kept_row_stands_for_the_dropped_ones(known, quick):
     """Rewarded rows kept at one in four, weighed back, give the same policy as all rows."""
-    problem = known.problem
     rng = np.random.default_rng(0)
-    first = problem.shape.levels[problem.train.action][:, 0] == 0
+    first = known.problem.shape.levels[known.inside.action][:, 0] == 0
     keep = np.where(first, 0.25, 1.0)
     kept = rng.random(len(keep)) < keep
-    thinned = replace(
-        problem,
-        train=replace(problem.train, keep_prob=keep).take(kept),
-        train_features=problem.train_features[kept],
-    )
-    blind = replace(thinned, train=replace(thinned.train, keep_prob=np.ones(kept.sum())))
+    rows = replace(known.inside, keep_prob=keep).take(kept)
+    thinned = known.trained_on(rows)
+    blind = known.trained_on(replace(rows, keep_prob=np.ones(kept.sum())))
     features, mask, _, logging = known.fresh()
     errors = [
         np.abs(
@@ -105,19 +101,21 @@ def test_a_kept_row_stands_for_the_dropped_ones(known, quick):
 
 
 def test_rewards_that_never_differ_make_awr_imitate(known, quick):
-    problem = replace(known.problem, train=replace(known.problem.train, reward=np.full(6000, 0.25)))
+    problem = known.trained_on(replace(known.inside, reward=np.full(6000, 0.1)))
     for advantage in AdvantageKind:
         weighting = awr.weigh(problem, AwrConfig(advantage=advantage), Fitter(quick))
-        np.testing.assert_allclose(weighting.train, 1.0, atol=1e-9)
+        (block,) = problem.train.blocks()
+        assert (weighting.weight(block) == 1.0).all()
+        assert (weighting.weight(problem.beyond) == 1.0).all()
 
 
 def test_weights_that_leave_a_handful_of_rows_are_refused(known, quick):
     config = AwrConfig(beta=0.01, cap=1e6)
     rare = np.zeros(6000)
     rare[:40] = 1.0
-    problem = replace(known.problem, train=replace(known.problem.train, reward=rare))
+    problem = known.trained_on(replace(known.inside, reward=rare))
     with pytest.raises(
-        TrainingRefusedError, match=r"worth \d+ of 6000 rows.*Raise objective.awr.beta"
+        TrainingRefusedError, match=r"worth \d+ of 5992 rows.*Raise objective.awr.beta"
     ):
         awr.weigh(problem, config, Fitter(quick))
 
@@ -136,11 +134,10 @@ def test_a_temperature_that_validation_cannot_support_is_out(known, quick):
 
 
 def test_nothing_to_choose_is_refused(known, quick):
-    only = np.zeros_like(known.problem.train.feasible)
-    only[np.arange(6000), known.problem.train.action] = True
-    problem = replace(known.problem, train=replace(known.problem.train, feasible=only))
+    only = np.zeros_like(known.inside.feasible)
+    only[np.arange(6000), known.inside.action] = True
     with pytest.raises(TrainingRefusedError, match="nothing to choose"):
-        fitted(problem, bc, BcConfig(), quick)
+        known.trained_on(replace(known.inside, feasible=only))
 
 
 def test_an_empty_grid_is_refused(known, quick):
@@ -159,20 +156,24 @@ def test_a_baseline_that_cannot_be_cross_fitted_is_refused(tiny, quick, config, 
         awr.weigh(tiny, config, Fitter(quick))
 
 
-def test_no_row_is_predicted_by_a_model_that_saw_it():
-    fold = np.array([0, 1, 2, 0, 1, 2])
+def test_no_row_is_expected_by_a_fit_that_saw_its_unit(known):
+    """Out of fold: what a unit's own reward is moves nothing that is expected of it."""
+    (block,) = known.problem.train.blocks()
+    fold = block.fold(3)
+    everyone = (fold_places(known.inside) * 3).astype(int)
+    moved = replace(known.inside, reward=np.where(everyone == 1, 5.0, known.inside.reward))
+    before = fit_baseline(known.problem, n_folds=3, l2=1.0)(block)
+    after = fit_baseline(known.trained_on(moved), n_folds=3, l2=1.0)(block)
+    np.testing.assert_allclose(after[fold == 1], before[fold == 1], rtol=1e-9)
+    assert (np.abs(after - before)[fold != 1] > 0.5).all()
 
-    def fit_predict(kept):
-        return np.where(kept, np.nan, fold + 10.0), np.array([float(kept.sum())])
 
-    inside, outside = cross_fitted(fit_predict, fold, 3)
-    assert inside.tolist() == (fold + 10.0).tolist()
-    assert outside.tolist() == [4.0]
-
-
-def test_one_fold_that_holds_everything_is_refused():
-    with pytest.raises(LogError, match="all 3 training rows are in one fold"):
-        cross_fitted(lambda kept: (kept * 1.0, kept * 1.0), np.zeros(3, dtype=int), 3)
+def test_units_of_one_fold_are_refused(tiny):
+    (block,) = tiny.train.blocks()
+    lonely = replace(block, fold_place=np.full(60, 0.1))
+    problem = replace(tiny, train=RowStore.of(lonely))
+    with pytest.raises(TrainingRefusedError, match="all 60 training rows are in one fold"):
+        fit_baseline(problem, n_folds=3, l2=1.0)
 
 
 def test_ridge_agrees_with_a_second_route():
@@ -181,17 +182,22 @@ def test_ridge_agrees_with_a_second_route():
     rng = np.random.default_rng(2)
     x, y, w = rng.normal(size=(80, 4)) + 3, rng.normal(size=80), rng.random(80)
     model = Ridge(alpha=2.5).fit(x, y, sample_weight=w)
-    *slopes, intercept = ridge(x, y, w, 2.5)
+    whole, first, second = (RidgeSums.none(4) for _ in range(3))
+    whole.add(x, y, w)
+    first.add(x[:30], y[:30], w[:30])
+    second.add(x[30:], y[30:], w[30:])
+    *slopes, intercept = whole.fit(2.5)
+    np.testing.assert_allclose((first + second).fit(2.5), whole.fit(2.5), rtol=1e-9)
     np.testing.assert_allclose(slopes, model.coef_, rtol=1e-9)
     assert intercept == pytest.approx(model.intercept_, rel=1e-9)
 
 
 def test_the_reward_model_predicts_better_than_the_mean(known, quick):
-    problem = known.problem
-    inside, _ = cross_fitted_reward(problem, n_folds=2, pair_l2=0.01, fitter=Fitter(quick))
-    reward = problem.train.reward
-    assert ((inside - reward) ** 2).mean() < 0.93 * reward.var()
-    assert inside.mean() == pytest.approx(reward.mean(), abs=0.01)
+    models = fit_reward_models(known.problem, n_folds=2, pair_l2=0.01, fitter=Fitter(quick))
+    (block,) = known.problem.train.blocks()
+    expected, reward = models.expected_taken(block), block.reward
+    assert ((expected - reward) ** 2).mean() < 0.93 * reward.var()
+    assert expected.mean() == pytest.approx(reward.mean(), abs=0.01)
 
 
 def test_smaller_logs_get_more_passes(quick):

@@ -9,7 +9,9 @@ from canopy.domain.episode import is_reserved
 from canopy.domain.errors import CatalogError, LogError, ShapeMismatchError
 from canopy.logs.tabular import read_log
 from policy.catalog import parse_catalog
-from training.data.loader import catalog_of, folds, load_rows, split
+from training.data.loader import catalog_of, load_rows
+from training.data.rows import fold_places
+from training.data.splitting import split
 
 
 @pytest.fixture
@@ -113,7 +115,7 @@ def test_a_split_with_an_empty_side_is_refused(loaded):
 
 
 def test_all_rows_of_a_unit_are_in_one_fold(loaded):
-    found = folds(loaded.rows, 3)
+    found = (fold_places(loaded.rows) * 3).astype(int)
     of_unit = {}
     for unit, fold in zip(loaded.rows.unit, found, strict=True):
         assert of_unit.setdefault(unit, fold) == fold

@@ -92,11 +92,7 @@ def test_rewards_on_another_scale_give_the_same_policy(known, quick):
     def scaled(rows):
         return replace(rows, reward=40 + 20 * rows.reward)
 
-    moved = replace(
-        known.problem,
-        train=scaled(known.problem.train),
-        validation=scaled(known.problem.validation),
-    )
+    moved = known.trained_on(scaled(known.inside), validation=scaled(known.problem.validation))
     for name, config in (("direct", DirectConfig()), ("doubly_robust", DoublyRobustConfig())):
         tables = [fitted(p, {name: config}, quick).head.table for p in (known.problem, moved)]
         assert torch.allclose(*tables, atol=1e-5)
@@ -108,7 +104,7 @@ def test_rewards_on_another_scale_give_the_same_policy(known, quick):
     ids=lambda config: config.name,
 )
 def test_rewards_that_never_differ_are_refused(known, quick, config):
-    flat = replace(known.problem, train=replace(known.problem.train, reward=np.full(6000, 0.25)))
+    flat = known.trained_on(replace(known.inside, reward=np.full(6000, 0.25)))
     with pytest.raises(TrainingRefusedError, match=r"is 0\.25 on every training row"):
         terms_of(flat, {config.name: config}, Fitter(quick))
 
@@ -193,7 +189,7 @@ def test_the_best_plan_wins_whatever_the_logging_policy_liked(known, quick):
 def test_a_handful_of_rewarded_rows_is_refused(known, quick):
     rare = np.zeros(6000)
     rare[:10] = 1.0
-    problem = replace(known.problem, train=replace(known.problem.train, reward=rare))
+    problem = known.trained_on(replace(known.inside, reward=rare))
     with pytest.raises(TrainingRefusedError, match=r"worth \d+ rows, fewer than 30"):
         terms_of(problem, {"importance_weighted": ImportanceWeightedConfig()}, Fitter(quick))
 

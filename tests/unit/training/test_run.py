@@ -13,6 +13,8 @@ from canopy.settings import Settings
 from policy.artifact import load_artifact
 from training import cli
 from training.bc.config import BcConfig
+from training.data.loader import load_rows
+from training.data.splitting import split
 from training.objectives import OBJECTIVES
 from training.outcome import summary
 from training.plots import (
@@ -45,8 +47,9 @@ def test_the_artifact_says_how_it_was_made(run, config, log_path):
     assert manifest["floor"] == config.serving.floor
 
 
-def test_features_are_fitted_on_training_rows_alone(run):
-    inside = run.prepared.problem.train
+def test_features_are_fitted_on_training_rows_alone(run, config):
+    catalog, path = run.prepared.catalog, config.data.path
+    inside, _ = split(load_rows(read_log(path), catalog).rows, config.data.validation_share)
     field = run.prepared.schema.fields[0]
     assert field.mean == pytest.approx(inside.context[field.name].mean())
 

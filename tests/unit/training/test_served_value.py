@@ -8,7 +8,7 @@ from training.served_value import value_of
 
 
 def test_the_served_value_is_snips_with_its_support(known):
-    rows = known.problem.train
+    rows = known.inside
     target = np.random.default_rng(1).random(len(rows))
     found = value_of(target, rows)
     expected = snips(
@@ -19,6 +19,6 @@ def test_the_served_value_is_snips_with_its_support(known):
 
 
 def test_a_policy_without_support_has_no_value(known):
-    rows = known.problem.train
+    rows = known.inside
     found = value_of(np.zeros(len(rows)), rows)
     assert (found.value, found.ess) == (None, 0.0)
