@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH_ROWS: Final = 2**17
+PART_ROWS: Final = 2**15
+"""Rows of a part where memory counts for more than speed."""
+
 MEMORY_LIMIT: Final = "512MB"
 """What the reader may hold besides a batch; it spills to disk beyond."""
 
@@ -57,6 +60,7 @@ class LogBatches:
         *,
         propensity_constant: float | None = None,
         batch_rows: int = BATCH_ROWS,
+        threads: int | None = None,
     ) -> Iterator[DecisionLog]:
         """The log's rows, checked, in the order of the files.
 
@@ -64,6 +68,7 @@ class LogBatches:
             columns: Columns to read; None reads all.
             propensity_constant: Propensity of every row of a logger known to be uniform.
             batch_rows: Most rows at once.
+            threads: How many read files; each holds buffers. None for one per core.
 
         Yields:
             Logs of at most so many rows. Decision ids are checked for repeats within each.
@@ -76,7 +81,7 @@ class LogBatches:
 
         wanted = [name for name in self.names if columns is None or name in columns]
         first_row = 1
-        with closing(_connection()) as connection:
+        with closing(_connection(threads)) as connection:
             try:
                 reader = self._scan(connection, wanted)
                 for batch in reader.to_arrow_reader(batch_rows):
@@ -182,7 +187,7 @@ class LogParts:
             yield 1, read_log(self._path)
             return
         first_row = 1
-        for part in self._batches.read():
+        for part in self._batches.read(batch_rows=PART_ROWS, threads=1):
             yield first_row, part
             first_row += part.n_rows
 
@@ -308,10 +313,11 @@ def _names(files: Sequence[Path]) -> tuple[str, ...]:
             ) from error  # fmt: skip
 
 
-def _connection() -> "duckdb.DuckDBPyConnection":
+def _connection(threads: int | None = None) -> "duckdb.DuckDBPyConnection":
     import duckdb
 
-    return duckdb.connect(config={"memory_limit": MEMORY_LIMIT})
+    config: dict[str, str | int] = {"memory_limit": MEMORY_LIMIT}
+    return duckdb.connect(config=config if threads is None else config | {"threads": threads})
 
 
 def _scan(

@@ -25,7 +25,7 @@ from training.data.splitting import Split, refuse_empty_side, split_of
 from training.data.store import RowStore, RowWriter
 from training.reward_spec import Reward, merged
 
-SAMPLED_ROWS: Final = 2**16
+SAMPLED_ROWS: Final = 2**15
 """About so many rows of a long log decide features and split; all of a short one."""
 
 

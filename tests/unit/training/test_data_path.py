@@ -30,9 +30,7 @@ CPU = torch.device("cpu")
 def in_parts(monkeypatch):
     """Makes a log of a few thousand rows one that is read in parts."""
     monkeypatch.setattr(batches, "BATCH_ROWS", 700)
-    monkeypatch.setattr(
-        batches.LogBatches.read, "__kwdefaults__", {"propensity_constant": None, "batch_rows": 700}
-    )
+    monkeypatch.setattr(batches, "PART_ROWS", 700)
 
 
 @pytest.fixture
