@@ -316,7 +316,7 @@ def _names(files: Sequence[Path]) -> tuple[str, ...]:
 def _connection(threads: int | None = None) -> "duckdb.DuckDBPyConnection":
     import duckdb
 
-    config: dict[str, str | int] = {"memory_limit": MEMORY_LIMIT}
+    config: dict[str, str | bool | int | float | list[str]] = {"memory_limit": MEMORY_LIMIT}
     return duckdb.connect(config=config if threads is None else config | {"threads": threads})
 
 
