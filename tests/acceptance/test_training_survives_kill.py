@@ -23,7 +23,8 @@ def words(log, home):
     return [
         sys.executable, "-c", "from training.cli import main; main()", f"data.path={log}",
         "objective=doubly_robust", "seed=3", "runtime.tracking=off", "print=json",
-        "optim.epochs=40", "optim.patience=40", "optim.batch_size=64", f"out={home}/policies", "name=p",
+        "optim.epochs=40", "optim.patience=40", "optim.batch_size=64",
+        f"out={home}/policies", "name=p",
     ]  # fmt: skip
 
 
