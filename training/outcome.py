@@ -7,14 +7,11 @@ from typing import Any
 from canopy.domain.episode import EpisodeKind
 from canopy.domain.evidence import Lineage
 from policy.artifact import Artifact
-from policy.catalog import Catalog
-from policy.features import FeatureSchema
 from training.config import TrainConfig
-from training.data.rows import Counts
+from training.data.intake import Intake
 from training.fitting import Fitted
 from training.problem import Problem
 from training.report import LevelShare, Reliability
-from training.reward_spec import Reward
 from training.terms import Term
 
 
@@ -23,22 +20,12 @@ class Prepared:
     """A log ready to be learnt from.
 
     Attributes:
-        log_hash: Identity of the log's content.
-        kind: Where its episodes came from.
-        catalog: Its plans.
-        schema: Features, fitted on training rows alone.
-        problem: The learning problem.
-        counts: What was left out of the log.
-        reward: What was trained on.
+        taken: The log as it was taken in.
+        problem: The learning problem that it sets.
     """
 
-    log_hash: str
-    kind: EpisodeKind
-    catalog: Catalog
-    schema: FeatureSchema
+    taken: Intake
     problem: Problem
-    counts: Counts
-    reward: Reward
 
     @property
     def n_train(self) -> int:
@@ -101,7 +88,7 @@ def _facts(terms: tuple[Term, ...]) -> dict[str, Any]:
 
 def summary(run: TrainingRun, config: TrainConfig) -> dict[str, Any]:
     """What a run came to, as JSON carries it."""
-    prepared, fitted, counts = run.prepared, run.fitted, run.prepared.counts
+    prepared, fitted, counts = run.prepared, run.fitted, run.prepared.taken.counts
     validation = prepared.problem.validation
     stands_for = 1.0 / validation.keep_prob
     return {
@@ -110,7 +97,7 @@ def summary(run: TrainingRun, config: TrainConfig) -> dict[str, Any]:
         "run_id": run.run_id,
         "model": run.model,
         "objective": objective_name(config),
-        "reward": run.prepared.reward.document(),
+        "reward": run.prepared.taken.reward.document(),
         "seed": config.seed,
         "n_rows": prepared.n_train + len(validation),
         "n_train": prepared.n_train,
@@ -120,8 +107,8 @@ def summary(run: TrainingRun, config: TrainConfig) -> dict[str, Any]:
         "n_null_reward": counts.n_null_reward,
         "n_single_feasible": counts.n_single_feasible,
         "n_known_units": counts.n_known_units,
-        "n_plans": prepared.catalog.n_plans,
-        "n_features": prepared.schema.width,
+        "n_plans": prepared.taken.catalog.n_plans,
+        "n_features": prepared.taken.schema.width,
         "pairs": len(prepared.problem.shape.pairs),
         "ess": min(term.ess for term in run.terms),
         "weights": _facts(run.terms),
@@ -142,9 +129,9 @@ def summary(run: TrainingRun, config: TrainConfig) -> dict[str, Any]:
         ],
         "shares": [asdict(share) for share in run.shares],
         "calibration_error": run.calibration.error,
-        "data_hash": prepared.log_hash,
-        "catalog_hash": prepared.catalog.content_hash,
-        "synthetic": prepared.kind is EpisodeKind.SYNTHETIC,
+        "data_hash": prepared.taken.log_hash,
+        "catalog_hash": prepared.taken.catalog.content_hash,
+        "synthetic": prepared.taken.kind is EpisodeKind.SYNTHETIC,
         "lineage": run.lineage.document(),
         "calibration": {
             "what": run.calibration.what,

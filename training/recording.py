@@ -73,11 +73,11 @@ class Recorder:
     def _numbers(self, run: TrackedRun, done: TrainingRun) -> None:
         run.set_tags({
             "policy_id": done.artifact.policy_id,
-            "data_hash": done.prepared.log_hash,
+            "data_hash": done.prepared.taken.log_hash,
             "lineage": json.dumps(done.lineage.document()),
-            "catalog_hash": done.prepared.catalog.content_hash,
-            "feature_hash": done.prepared.schema.content_hash,
-            "synthetic": done.prepared.kind.value,
+            "catalog_hash": done.prepared.taken.catalog.content_hash,
+            "feature_hash": done.prepared.taken.schema.content_hash,
+            "synthetic": done.prepared.taken.kind.value,
         })
         document = summary(done, self.config)
         numbers = {

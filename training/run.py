@@ -52,7 +52,7 @@ def train(config: TrainConfig, settings: Settings) -> TrainingRun:
     check(config)
     started = time.perf_counter()
     prepared = prepare(config, settings.home / "runs")
-    name = config.name or prepared.catalog.discipline
+    name = config.name or prepared.taken.catalog.discipline
     out = Path(config.out) if config.out else settings.home / "policies"
     with Recorder.open(config, settings, name) as recorder, _repeatable(config.runtime):
         checkpoints = Checkpoints(
@@ -91,8 +91,8 @@ def fingerprint(prepared: Prepared, config: TrainConfig) -> str:
         del told[key]
     told["threads"] = config.runtime.threads
     told["device"] = prepared.problem.device.type
-    told["data"] = prepared.log_hash
-    told["catalog"] = prepared.catalog.content_hash
+    told["data"] = prepared.taken.log_hash
+    told["catalog"] = prepared.taken.catalog.content_hash
     told["torch"] = str(torch.__version__)
     return content_hash(canonical_json(told))
 
@@ -146,9 +146,7 @@ def prepare(config: TrainConfig, folder: Path, *, window: int | None = None) -> 
         seed=config.seed,
         device=_device(config.runtime.device),
     )
-    return Prepared(
-        taken.log_hash, taken.kind, catalog, schema, problem, taken.counts, taken.reward
-    )
+    return Prepared(taken, problem)
 
 
 def _device(asked: Device) -> torch.device:
@@ -189,8 +187,8 @@ def lineage_of(prepared: Prepared, terms: tuple[Term, ...]) -> Lineage:
         prepared: The log, with its rewards.
         terms: What was minimised.
     """
-    lineage = Lineage(corpora=frozenset({train_corpus(prepared.log_hash)}))
-    lineage |= prepared.reward.lineage
+    lineage = Lineage(corpora=frozenset({train_corpus(prepared.taken.log_hash)}))
+    lineage |= prepared.taken.reward.lineage
     for term in terms:
         lineage |= term.lineage
     return lineage
@@ -210,15 +208,15 @@ def _export(
     chosen = fitted.chosen
     facts: dict[str, Any] = {
         "training_run_id": run_id,
-        "data_hash": prepared.log_hash,
+        "data_hash": prepared.taken.log_hash,
         "objective": {name: asdict(chosen) for name, chosen in config.objective.items()},
         "reward_spec": config.reward.name,
-        "reward_components": prepared.reward.document(),
+        "reward_components": prepared.taken.reward.document(),
         "lineage": lineage.document(),
         "n_rows": prepared.n_train + len(validation),
-        "synthetic": prepared.kind is EpisodeKind.SYNTHETIC,
+        "synthetic": prepared.taken.kind is EpisodeKind.SYNTHETIC,
         "reserve": {"salt": RESERVE_SALT, "share": RESERVE_SHARE},
-        "counts": asdict(prepared.counts),
+        "counts": asdict(prepared.taken.counts),
         "seed": config.seed,
         "validation": {
             "share": config.data.validation_share,
@@ -233,8 +231,8 @@ def _export(
         fitted.head,
         out,
         name=name.replace("/", "-"),
-        catalog=prepared.catalog,
-        schema=prepared.schema,
+        catalog=prepared.taken.catalog,
+        schema=prepared.taken.schema,
         temperature=chosen.temperature,
         floor=config.serving.floor,
         facts=facts,
@@ -249,14 +247,14 @@ def _report(
     prepared: Prepared, fitted: Fitted, terms: tuple[Term, ...], artifact: Artifact
 ) -> tuple[tuple[LevelShare, ...], Reliability]:
     problem = prepared.problem
-    per_plan = np.zeros(prepared.catalog.n_plans)
+    per_plan = np.zeros(prepared.taken.catalog.n_plans)
     for rows, features in problem.validation_parts():
         served = target_rows(
             artifact.head, features, rows.feasible,
             temperature=artifact.temperature, floor=artifact.floor,
         )  # fmt: skip
         per_plan += (1.0 / rows.keep_prob) @ served
-    shares = level_shares(prepared.catalog, per_plan, problem.validation)
+    shares = level_shares(prepared.taken.catalog, per_plan, problem.validation)
     forecast = next((term.forecast for term in terms if term.forecast is not None), None)
     if forecast is not None:
         told = forecast(fitted.head)

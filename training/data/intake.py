@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from canopy.domain.episode import EpisodeKind
+from canopy.domain.errors import LogError
 from canopy.logs.batches import LogParts, open_parts
 from canopy.logs.identity import LogIdentity
 from canopy.logs.schema import LogFacts
@@ -116,9 +117,7 @@ def _survey(parts: LogParts, data: DataConfig, reward: RewardConfig) -> _Survey:
         n_open.append(loaded.counts.n_log - loaded.counts.n_reserved)
         samples.append(loaded.rows.take(np.arange(0, len(loaded.rows), stride)))
     if facts is None or identity is None or catalog is None:
-        # A log without a single row has no part either; reading it whole says so.
-        refuse_empty(0)
-        raise AssertionError
+        raise LogError("log", "holds no row.", "Name a log with decisions.")
     return _Survey(
         facts, identity.content_hash(), catalog, counts, merged(rewards, n_open), joined(samples)
     )

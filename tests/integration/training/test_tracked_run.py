@@ -58,9 +58,9 @@ def test_a_run_lands_in_mlflow_and_its_pages_show_it(config, settings):
     assert recorded.info.status == "FINISHED"
     assert recorded.data.params["objective.awr.beta"] == "0.25"
     assert recorded.data.params["seed"] == "1"
-    assert recorded.data.tags["data_hash"] == run.prepared.log_hash
+    assert recorded.data.tags["data_hash"] == run.prepared.taken.log_hash
     assert recorded.data.tags["policy_id"] == run.artifact.policy_id
-    assert run.prepared.log_hash in recorded.data.tags["lineage"]
+    assert run.prepared.taken.log_hash in recorded.data.tags["lineage"]
     assert recorded.data.metrics["served_value"] == run.fitted.chosen.served.value
     history = client.get_metric_history(run.run_id, "loss_validation")
     assert [point.value for point in history] == list(run.fitted.curve.validation)

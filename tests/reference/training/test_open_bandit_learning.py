@@ -40,7 +40,7 @@ def test_what_few_clicks_teach_is_not_dressed_up(logs, tmp_path, objective):
         runtime=RuntimeConfig(progress=False, tracking=Tracking.off),
     )  # fmt: skip
     run = train(config, Settings(home=tmp_path / "home"))
-    assert run.prepared.counts.n_reserved > 0
+    assert run.prepared.taken.counts.n_reserved > 0
     found = evaluate(logs["random"], policy=run.artifact, against="uniform")
     verdict = found.verdict("snips")
     assert verdict.status == "ok"

@@ -104,7 +104,7 @@ def test_weights_do_not_depend_on_where_the_rows_lie(config, long_log, tmp_path,
     config = replace(told(config, long_log), objective=objective)
     memory = prepare(config, tmp_path)
     with RowWriter(
-        tmp_path, width=memory.schema.width, n_plans=6, window=10
+        tmp_path, width=memory.taken.schema.width, n_plans=6, window=10
     ) as writer:  # fmt: skip
         for block in memory.problem.train.blocks():
             writer.add(block, n_single=3)
@@ -249,3 +249,12 @@ def test_an_accelerator_that_is_not_there_is_an_error(config, tmp_path):
     with pytest.raises(ConfigError, match=r"runtime\.device: torch finds no accelerator"):
         prepare(replace(config, runtime=runtime), tmp_path)
     assert prepare(config, tmp_path).problem.device == CPU
+
+
+def test_a_folder_without_a_row_is_refused(config, tmp_path):
+    from canopy.logs.tabular import save_log
+
+    log = read_log(written_log(tmp_path / "whole.parquet"))
+    save_log(log.take(np.arange(0)), tmp_path / "folder" / "0.parquet")
+    with pytest.raises(LogError, match="log: holds no row"):
+        take_in(told(config, tmp_path / "folder").data, RewardConfig(), tmp_path)

@@ -48,9 +48,9 @@ def test_the_artifact_says_how_it_was_made(run, config, log_path):
 
 
 def test_features_are_fitted_on_training_rows_alone(run, config):
-    catalog, path = run.prepared.catalog, config.data.path
+    catalog, path = run.prepared.taken.catalog, config.data.path
     inside, _ = split(load_rows(read_log(path), catalog).rows, config.data.validation_share)
-    field = run.prepared.schema.fields[0]
+    field = run.prepared.taken.schema.fields[0]
     assert field.mean == pytest.approx(inside.context[field.name].mean())
 
 
@@ -79,8 +79,8 @@ def test_reserved_units_change_nothing_but_their_count(config, make_log, tmp_pat
     settings = Settings(home=tmp_path)
     first = train(config, settings)
     second = train(replace(config, data=replace(config.data, path=str(other))), settings)
-    assert second.prepared.log_hash != first.prepared.log_hash
-    assert second.prepared.schema == first.prepared.schema
+    assert second.prepared.taken.log_hash != first.prepared.taken.log_hash
+    assert second.prepared.taken.schema == first.prepared.taken.schema
     for name, weights in first.artifact.head.weights.items():
         assert weights.tobytes() == second.artifact.head.weights[name].tobytes()
 
